@@ -37,6 +37,14 @@ const ORIGIN: &str = "the builder of a run file";
 #[derive(Debug, Clone, Default)]
 pub struct RunFileBuilder(Keys);
 
+impl RunFile {
+    /// A builder, for programs that make a run file themselves.
+    #[must_use]
+    pub fn builder() -> RunFileBuilder {
+        RunFileBuilder::default()
+    }
+}
+
 impl RunFileBuilder {
     /// Names a plugin: versions in a registry such as `^0.1`, or the path of a component.
     #[must_use]

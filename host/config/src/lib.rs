@@ -5,29 +5,25 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod builder;
-mod defaults;
 mod episode_rules;
 mod error;
-mod hint;
 mod learning_rate;
-mod mismatch;
-mod overlay;
+mod parse;
 mod range;
 mod recorded;
 mod recorder;
 mod reference;
-mod refusal;
 mod run_file;
 mod schema;
 mod sections;
 #[cfg(test)]
 mod tests;
-mod top_level;
 
 pub use builder::{RunFileBuilder, StageBuilder};
 pub use episode_rules::EpisodeRules;
 pub use error::RunFileError;
 pub use gymkhana_algorithm::TinyModel;
+pub use parse::top_level::{parse_with_rules, table_with_rules};
 pub use recorder::Recorder;
 pub use reference::run_file_page;
 pub use run_file::{EnvironmentSettings, RunFile};
@@ -42,4 +38,3 @@ pub use sections::{
     StageSeat, StagedTasks, ThoughtsChoice, ThoughtsMarks, ThoughtsWord, ToolFormatChoice, ToolsInPrompt, TrainerKind,
     TrainerSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
 };
-pub use top_level::{parse_with_rules, table_with_rules};

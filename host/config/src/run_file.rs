@@ -12,18 +12,18 @@ use gymkhana_rules::{ContextStrategy, SamplingPlan, TurnProbe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::builder::RunFileBuilder;
 use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
-use crate::mismatch::Mismatch;
+use crate::parse::mismatch::Mismatch;
+
+use crate::parse::refusal::RunFileRefusal;
+use crate::parse::{defaults, hint, overlay, top_level};
 use crate::range::is_default;
 use crate::recorder::Recorder;
-use crate::refusal::RunFileRefusal;
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EvaluationSection, GatewaySection, PolicySection, RlStage,
     SamplerSection, SeatBinding, Stage, TrainerSection, plugins_as_tables, write_out_sources,
 };
-use crate::{defaults, hint, overlay, top_level};
 use environments::only_one_form;
 
 pub use environments::EnvironmentSettings;
@@ -116,12 +116,6 @@ impl RunFile {
         Self { recorder: Some(recorder), ..Self::from(rules) }
     }
 
-    /// A builder, for programs that make a run file themselves.
-    #[must_use]
-    pub fn builder() -> RunFileBuilder {
-        RunFileBuilder::default()
-    }
-
     /// Reads a run file and overlays `--set key=value`.
     ///
     /// # Errors
@@ -169,9 +163,15 @@ impl RunFile {
             blamed -= 1;
         }
         let table = overlaid(&sets[..blamed])?;
-        Err(match sets[..blamed].last() {
-            Some(set) => RunFileError::Set { text: set.clone(), reason: refusal.in_set(&table) },
-            None => RunFileError::Malformed { origin: origin.to_owned(), message: refusal.in_file(text, &table) },
+        Err(match (sets[..blamed].last(), refusal) {
+            (Some(set), refusal) => RunFileError::Set { text: set.clone(), reason: refusal.in_set(&table) },
+            // An error from the text, not from the table, shows the line.
+            (None, RunFileRefusal::Parser(error)) => {
+                malformed(&top_level::from_text::<Self>(text).err().unwrap_or(error))
+            }
+            (None, refusal) => {
+                RunFileError::Malformed { origin: origin.to_owned(), message: refusal.in_file(text, &table) }
+            }
         })
     }
 

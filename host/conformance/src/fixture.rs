@@ -6,7 +6,7 @@ use gymkhana_record::{Cost, FailureKind, NamedValue, Seed, TaskRef};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{EnvironmentEpisode, Plugin, Scorer, SplitInfo, ToolSession};
 
-use crate::CheckSettings;
+use crate::SuiteSettings;
 use crate::driver::{Driver, Start};
 use crate::finding::{CheckPhase, Stop};
 use crate::synthetic_outbound::SyntheticOutbound;
@@ -43,7 +43,7 @@ const COSTLY_SETTINGS: usize = 2;
 /// Data shared by the checks.
 pub(crate) struct Fixture {
     pub(crate) plugin: Plugin,
-    pub(crate) settings: CheckSettings,
+    pub(crate) settings: SuiteSettings,
     pub(crate) options: Vec<NamedValue>,
     /// The environment's splits.
     pub(crate) splits: Vec<SplitInfo>,
@@ -64,7 +64,7 @@ pub(crate) fn with_synthetic_answers(plugin: &Plugin) -> Plugin {
 
 impl Fixture {
     /// Queries the plugin's description.
-    pub(crate) async fn new(plugin: Plugin, settings: CheckSettings) -> Result<Self, Stop> {
+    pub(crate) async fn new(plugin: Plugin, settings: SuiteSettings) -> Result<Self, Stop> {
         let mut fixture = Self::open(plugin, settings, Extent::Full).await?;
         fixture.costly = fixture.settings.thin_costly && fixture.start_cost().await > COSTLY;
         Ok(fixture)
@@ -73,19 +73,19 @@ impl Fixture {
     /// The fixture of a shorter suite with other options.
     pub(crate) async fn at(&self, options: Vec<NamedValue>) -> Result<Self, Stop> {
         let steps = self.settings.steps.min(BRIEF_STEPS);
-        let settings = CheckSettings { options, steps, recorded: vec![], ..self.settings.clone() };
+        let settings = SuiteSettings { options, steps, recorded: vec![], ..self.settings.clone() };
         let brief = Self::open(self.plugin.clone(), settings, Extent::Brief).await?;
         Ok(Self { costly: self.costly, ..brief })
     }
 
-    async fn open(plugin: Plugin, settings: CheckSettings, extent: Extent) -> Result<Self, Stop> {
+    async fn open(plugin: Plugin, settings: SuiteSettings, extent: Extent) -> Result<Self, Stop> {
         let plugin = with_synthetic_answers(&plugin.with_assets(settings.assets.clone()));
         let plugin = match &settings.log {
             Some(log) => plugin.logging(Arc::clone(log)),
             None => plugin,
         };
         let asking = |(plugin, options): (Plugin, _)| (with_synthetic_answers(&plugin), options);
-        let settings = CheckSettings { beside: settings.beside.into_iter().map(asking).collect(), ..settings };
+        let settings = SuiteSettings { beside: settings.beside.into_iter().map(asking).collect(), ..settings };
         let options = settings.options.clone();
         let mut fixture = Self {
             plugin,

@@ -12,7 +12,7 @@ use crate::finding::{CheckPhase, Defect, Stop};
 use crate::finished_episode::equal_episodes;
 use crate::fixture::Fixture;
 use crate::suite::SuiteError;
-use crate::{CheckSettings, FinishedEpisode};
+use crate::{FinishedEpisode, SuiteSettings};
 
 /// Times of one kind of call.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +54,7 @@ pub type MeasureProgress<'a> = &'a mut (dyn FnMut(&'static str, u32) + Send);
 /// If a call of the plugin fails, or a session cannot be opened.
 pub async fn measure(
     plugin: &Plugin,
-    settings: CheckSettings,
+    settings: SuiteSettings,
     times: u32,
     progress: MeasureProgress<'_>,
 ) -> Result<Vec<Measured>, SuiteError> {

@@ -20,7 +20,7 @@ const MOST_SETTINGS: usize = 32;
 
 /// Settings of a check of one plugin.
 #[derive(Clone)]
-pub struct CheckSettings {
+pub struct SuiteSettings {
     /// Root seed of all random choices.
     pub seed: u64,
     /// Number of random and fuzzed actions.
@@ -48,7 +48,7 @@ pub struct CheckSettings {
     pub log: Option<Arc<dyn LogSink>>,
 }
 
-impl Default for CheckSettings {
+impl Default for SuiteSettings {
     fn default() -> Self {
         Self {
             seed: 0,
@@ -70,7 +70,7 @@ impl Default for CheckSettings {
 /// Limits of the sandbox in which plugins are checked. They exceed the limits of the checks, so that a violation is
 /// measured and reported. Endless calls are bounded in instructions, so that they end the same on every machine.
 #[must_use]
-pub fn limits(settings: &CheckSettings) -> Limits {
+pub fn limits(settings: &SuiteSettings) -> Limits {
     let patience = std::time::Duration::from_secs(3600);
     Limits {
         budget: patience,

@@ -6,7 +6,7 @@ use gymkhana_registry::{
 };
 use gymkhana_sandbox::{CallError, Grants, LoadError, Plugin, Sandbox};
 
-use crate::CheckSettings;
+use crate::SuiteSettings;
 use crate::checks::{self, Run};
 use crate::finding::{Defect, Finding, Stop, skipped};
 use crate::fixture::{Fixture, with_synthetic_answers};
@@ -135,7 +135,7 @@ pub async fn check_plugin(
     sandbox: &Sandbox,
     origin: &str,
     bytes: &[u8],
-    settings: CheckSettings,
+    settings: SuiteSettings,
     mut on_result: impl FnMut(&Check) + Send,
 ) -> Result<Report, SuiteError> {
     let manifest = read_manifest(bytes)?;
@@ -201,7 +201,7 @@ fn is_environment(plugin: &Plugin) -> bool {
 }
 
 /// The plugin under test; a wrapper around each environment given with it, except for those that it refuses.
-async fn fixtures(plugin: Plugin, settings: CheckSettings) -> Result<Vec<Fixture>, Stop> {
+async fn fixtures(plugin: Plugin, settings: SuiteSettings) -> Result<Vec<Fixture>, Stop> {
     if !plugin.is_wrapper() {
         return Ok(vec![Fixture::new(plugin, settings).await?]);
     }
@@ -211,7 +211,7 @@ async fn fixtures(plugin: Plugin, settings: CheckSettings) -> Result<Vec<Fixture
     for (environment, options) in environments {
         let wrapped = plugin.wrapping(&with_synthetic_answers(&environment), options);
         let wrapped = wrapped.map_err(|error| Stop::Plugin(Defect::new(error)))?;
-        match Fixture::new(wrapped, CheckSettings { beside: beside.clone(), ..settings.clone() }).await {
+        match Fixture::new(wrapped, SuiteSettings { beside: beside.clone(), ..settings.clone() }).await {
             Ok(fixture) => fixtures.push(fixture),
             Err(Stop::Plugin(defect)) if defect.is_refusal() => refused = Some(defect),
             Err(stop) => return Err(stop),
@@ -258,7 +258,7 @@ impl Causes {
     }
 }
 
-fn report(manifest: &Manifest, bytes: &[u8], settings: &CheckSettings) -> Report {
+fn report(manifest: &Manifest, bytes: &[u8], settings: &SuiteSettings) -> Report {
     Report {
         schema: REPORT_SCHEMA,
         suite: SUITE,

@@ -1,7 +1,7 @@
 //! Results of calls as trees of values, to name the first difference between two of them.
 
 use gymkhana_record::{Content, Evidence, Function, Media, NamedValue, Opening, Part, Score, SeatFunctions, Value};
-use gymkhana_sandbox::{Image, StepResult, ToolResult};
+use gymkhana_sandbox::{Image, StepResult, ToolOutput};
 
 /// Most characters of a value in a report.
 const MOST_CHARS: usize = 80;
@@ -115,8 +115,8 @@ impl Tree {
     }
 
     /// A tool's answer.
-    pub(crate) fn answer(answer: &ToolResult) -> Self {
-        let ToolResult { content, failed } = answer;
+    pub(crate) fn answer(answer: &ToolOutput) -> Self {
+        let ToolOutput { content, failed } = answer;
         Self::fields([("content", Self::content(content)), ("failed", Self::shown(failed))])
     }
 

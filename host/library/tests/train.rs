@@ -26,7 +26,7 @@ fn file() -> gymkhana::RunFileBuilder {
         .plugin("frozen-lake", lake.to_str().expect("UTF-8"))
         .tiny(&TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, ..TinyModel::default() })
         .set("evaluation.tasks", 0)
-        .set("limits.turns", 2)
+        .set("limits.turns", 16)
 }
 
 #[tokio::test(flavor = "multi_thread")]

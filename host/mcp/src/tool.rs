@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gymkhana_record::{Call, FailureKind, NamedValue, Seed};
 use gymkhana_registry::ErrorChain;
-use gymkhana_sandbox::unsandboxed::{ContractResult, Unsandboxed, contract};
+use gymkhana_sandbox::unsandboxed::{PluginResult, Unsandboxed, contract};
 use gymkhana_sandbox::{CallError, OptionalInterface, Plugin};
 use rmcp::model::JsonObject;
 use rmcp::service::ServiceError;
@@ -39,7 +39,7 @@ impl McpTool {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn server(&self) -> ContractResult<&McpServer> {
+    fn server(&self) -> PluginResult<&McpServer> {
         self.server.as_ref().ok_or_else(|| {
             let message = format!("the MCP server `{}` is not part of a replay", self.list.name);
             CallError::new(FailureKind::Fault, message)
@@ -56,12 +56,12 @@ impl Unsandboxed for McpTool {
         true
     }
 
-    fn describe_tool(&self) -> ContractResult<contract::ToolInfo> {
+    fn describe_tool(&self) -> PluginResult<contract::ToolInfo> {
         let summary = format!("MCP server {} {}", self.list.server.name, self.list.server.version);
         Ok(contract::ToolInfo { summary, options: vec![] })
     }
 
-    fn functions(&self, _options: &[NamedValue]) -> ContractResult<Vec<contract::Function>> {
+    fn functions(&self, _options: &[NamedValue]) -> PluginResult<Vec<contract::Function>> {
         let function = |tool: &crate::ListedTool| contract::Function {
             name: tool.function.clone(),
             description: tool.description.clone(),
@@ -71,14 +71,14 @@ impl Unsandboxed for McpTool {
         Ok(self.list.tools.iter().map(function).collect())
     }
 
-    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> ContractResult<u32> {
+    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> PluginResult<u32> {
         let (connection, _) = Connection::open(self.server()?, Some(&self.list)).map_err(|error| not_open(&error))?;
         let handle = self.opened.fetch_add(1, Ordering::Relaxed);
         self.sessions().insert(handle, connection);
         Ok(handle)
     }
 
-    fn call(&self, session: u32, call: &Call) -> ContractResult<contract::Answer> {
+    fn call(&self, session: u32, call: &Call) -> PluginResult<contract::Answer> {
         let limits = self.server()?.limits;
         let Some(tool) = self.list.tools.iter().find(|tool| tool.function == call.name) else {
             return Ok(failed(format!("there is no function `{}`", call.name)));
@@ -110,7 +110,7 @@ impl Unsandboxed for McpTool {
         Ok(answered)
     }
 
-    fn close(&self, handle: u32) -> ContractResult<()> {
+    fn close(&self, handle: u32) -> PluginResult<()> {
         self.forget(handle);
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gymkhana_record::{Call, FailureKind, NamedValue, Seed, TaskRef};
 use gymkhana_registry::{ContractStamp, Digest, Kind, Manifest, PluginName};
-use gymkhana_sandbox::unsandboxed::{ContractResult, Unsandboxed, contract};
+use gymkhana_sandbox::unsandboxed::{PluginResult, Unsandboxed, contract};
 use gymkhana_sandbox::{Action, CallError, OptionalInterface, Plugin, Trajectory};
 
 use crate::error::{Classify, RunResult};
@@ -62,7 +62,7 @@ impl ToolsOnly {
     }
 }
 
-fn lacks<T>(what: &str) -> ContractResult<T> {
+fn lacks<T>(what: &str) -> PluginResult<T> {
     Err(CallError::new(FailureKind::Refused, format!("the environment `{TOOLS_ONLY}` offers no {what}")))
 }
 
@@ -71,7 +71,7 @@ impl Unsandboxed for ToolsOnly {
         interface == OptionalInterface::Snapshot
     }
 
-    fn describe_environment(&self) -> ContractResult<contract::EnvironmentInfo> {
+    fn describe_environment(&self) -> PluginResult<contract::EnvironmentInfo> {
         Ok(contract::EnvironmentInfo {
             summary: "Tool calls without an environment".to_owned(),
             seats: vec!["agent".to_owned()],
@@ -80,11 +80,11 @@ impl Unsandboxed for ToolsOnly {
         })
     }
 
-    fn splits(&self, _options: &[NamedValue]) -> ContractResult<Vec<contract::SplitInfo>> {
+    fn splits(&self, _options: &[NamedValue]) -> PluginResult<Vec<contract::SplitInfo>> {
         Ok(vec![contract::SplitInfo { name: TOOLS_ONLY_SPLIT.to_owned(), tasks: Some(1) }])
     }
 
-    fn reset(&self, task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> ContractResult<contract::ResetResult> {
+    fn reset(&self, task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> PluginResult<contract::ResetResult> {
         if task.split != TOOLS_ONLY_SPLIT || task.index != 0 {
             return Err(CallError::refused(contract::Error::NotFound(format!("there is no task {task}"))));
         }
@@ -99,7 +99,7 @@ impl Unsandboxed for ToolsOnly {
     }
 
     /// A message ends the episode; calls go to the tools.
-    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> ContractResult<contract::StepResult> {
+    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> PluginResult<contract::StepResult> {
         Ok(contract::StepResult {
             observations: vec![],
             rewards: vec![],
@@ -110,47 +110,47 @@ impl Unsandboxed for ToolsOnly {
         })
     }
 
-    fn state_key(&self, _episode: u32) -> ContractResult<Vec<u8>> {
+    fn state_key(&self, _episode: u32) -> PluginResult<Vec<u8>> {
         lacks("state key")
     }
 
-    fn privileged(&self, _episode: u32) -> ContractResult<Vec<contract::NamedValue>> {
+    fn privileged(&self, _episode: u32) -> PluginResult<Vec<contract::NamedValue>> {
         lacks("privileged view")
     }
 
-    fn advise(&self, _episode: u32, _tools: &[String], _results: &[String]) -> ContractResult<contract::Advice> {
+    fn advise(&self, _episode: u32, _tools: &[String], _results: &[String]) -> PluginResult<contract::Advice> {
         lacks("oracle")
     }
 
-    fn guidance(&self, _episode: u32) -> ContractResult<Vec<contract::Part>> {
+    fn guidance(&self, _episode: u32) -> PluginResult<Vec<contract::Part>> {
         lacks("guidance")
     }
 
-    fn render(&self, _episode: u32) -> ContractResult<contract::Picture> {
+    fn render(&self, _episode: u32) -> PluginResult<contract::Picture> {
         lacks("rendering")
     }
 
-    fn describe_tool(&self) -> ContractResult<contract::ToolInfo> {
+    fn describe_tool(&self) -> PluginResult<contract::ToolInfo> {
         lacks("tool")
     }
 
-    fn functions(&self, _options: &[NamedValue]) -> ContractResult<Vec<contract::Function>> {
+    fn functions(&self, _options: &[NamedValue]) -> PluginResult<Vec<contract::Function>> {
         lacks("tool")
     }
 
-    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> ContractResult<u32> {
+    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> PluginResult<u32> {
         lacks("tool")
     }
 
-    fn call(&self, _session: u32, _call: &Call) -> ContractResult<contract::Answer> {
+    fn call(&self, _session: u32, _call: &Call) -> PluginResult<contract::Answer> {
         lacks("tool")
     }
 
-    fn final_view(&self, _session: u32) -> ContractResult<Vec<contract::NamedValue>> {
+    fn final_view(&self, _session: u32) -> PluginResult<Vec<contract::NamedValue>> {
         lacks("tool")
     }
 
-    fn describe_reward(&self) -> ContractResult<contract::RewardInfo> {
+    fn describe_reward(&self) -> PluginResult<contract::RewardInfo> {
         lacks("reward")
     }
 
@@ -159,19 +159,19 @@ impl Unsandboxed for ToolsOnly {
         _group: &[Trajectory<'_>],
         _options: &[NamedValue],
         _training_step: u64,
-    ) -> ContractResult<Vec<Vec<contract::SeatScore>>> {
+    ) -> PluginResult<Vec<Vec<contract::SeatScore>>> {
         lacks("reward")
     }
 
-    fn snapshot(&self, _handle: u32) -> ContractResult<Vec<u8>> {
+    fn snapshot(&self, _handle: u32) -> PluginResult<Vec<u8>> {
         Ok(vec![])
     }
 
-    fn restore(&self, _snapshot: &[u8]) -> ContractResult<u32> {
+    fn restore(&self, _snapshot: &[u8]) -> PluginResult<u32> {
         Ok(self.handle())
     }
 
-    fn close(&self, _handle: u32) -> ContractResult<()> {
+    fn close(&self, _handle: u32) -> PluginResult<()> {
         Ok(())
     }
 

@@ -35,7 +35,7 @@ pub use cache::{CacheEntry, CacheError, CacheFolder};
 pub use calls::environment::results::{Action, Advice, Image, ResetResult, StepResult};
 pub use calls::environment::{EnvironmentEpisode, Snapshot};
 pub use calls::reward::{Scorer, Trajectory, score};
-pub use calls::tool::{ToolResult, ToolSession};
+pub use calls::tool::{ToolOutput, ToolSession};
 pub use compiler::{Compiler, CompilerProgram, compile_as_asked, compile_with, run_as_compiler};
 pub use config::{CompilerEffort, DEFAULT_CACHE_BYTES, Limits, ProcessOwner, SandboxConfig};
 pub use description::{Inspection, describe};

@@ -27,7 +27,7 @@ pub mod contract {
 
 /// Result of a function of the contract. An error with the author's own variant
 /// ([`CallError::refused`]) leaves the episode or the session usable; every other one ends it.
-pub type ContractResult<R> = Result<R, CallError>;
+pub type PluginResult<R> = Result<R, CallError>;
 
 /// Code of one plugin. Handles name its episodes or sessions. Only functions of the plugin's kinds are called, and those
 /// of optional interfaces only if it offers them; by default they refuse the call.
@@ -44,77 +44,77 @@ pub trait Unsandboxed: Send + Sync {
     }
 
     /// Describes the environment.
-    fn describe_environment(&self) -> ContractResult<contract::EnvironmentInfo> {
+    fn describe_environment(&self) -> PluginResult<contract::EnvironmentInfo> {
         not_offered()
     }
 
     /// Splits of the environment under these options.
-    fn splits(&self, _options: &[NamedValue]) -> ContractResult<Vec<contract::SplitInfo>> {
+    fn splits(&self, _options: &[NamedValue]) -> PluginResult<Vec<contract::SplitInfo>> {
         not_offered()
     }
 
     /// Starts an episode.
-    fn reset(&self, _task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> ContractResult<contract::ResetResult> {
+    fn reset(&self, _task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> PluginResult<contract::ResetResult> {
         not_offered()
     }
 
     /// Performs an action of a seat.
-    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> ContractResult<contract::StepResult> {
+    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> PluginResult<contract::StepResult> {
         not_offered()
     }
 
     /// Canonical form of an episode's state.
-    fn state_key(&self, _episode: u32) -> ContractResult<Vec<u8>> {
+    fn state_key(&self, _episode: u32) -> PluginResult<Vec<u8>> {
         not_offered()
     }
 
     /// Values of an episode for rewards and teachers.
-    fn privileged(&self, _episode: u32) -> ContractResult<Vec<contract::NamedValue>> {
+    fn privileged(&self, _episode: u32) -> PluginResult<Vec<contract::NamedValue>> {
         not_offered()
     }
 
     /// The expert's next turn.
-    fn advise(&self, _episode: u32, _tools: &[String], _results: &[String]) -> ContractResult<contract::Advice> {
+    fn advise(&self, _episode: u32, _tools: &[String], _results: &[String]) -> PluginResult<contract::Advice> {
         not_offered()
     }
 
     /// A hint after a failed attempt.
-    fn guidance(&self, _episode: u32) -> ContractResult<Vec<contract::Part>> {
+    fn guidance(&self, _episode: u32) -> PluginResult<Vec<contract::Part>> {
         not_offered()
     }
 
     /// Rendering of an episode's state.
-    fn render(&self, _episode: u32) -> ContractResult<contract::Picture> {
+    fn render(&self, _episode: u32) -> PluginResult<contract::Picture> {
         not_offered()
     }
 
     /// Describes the tool.
-    fn describe_tool(&self) -> ContractResult<contract::ToolInfo> {
+    fn describe_tool(&self) -> PluginResult<contract::ToolInfo> {
         not_offered()
     }
 
     /// Functions of the tool under these options.
-    fn functions(&self, _options: &[NamedValue]) -> ContractResult<Vec<contract::Function>> {
+    fn functions(&self, _options: &[NamedValue]) -> PluginResult<Vec<contract::Function>> {
         not_offered()
     }
 
     /// Opens a session and returns its handle.
-    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> ContractResult<u32> {
+    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> PluginResult<u32> {
         not_offered()
     }
 
     /// Calls a function of the tool.
-    fn call(&self, _session: u32, _call: &Call) -> ContractResult<contract::Answer> {
+    fn call(&self, _session: u32, _call: &Call) -> PluginResult<contract::Answer> {
         not_offered()
     }
 
     /// Values of a session for rewards.
-    fn final_view(&self, _session: u32) -> ContractResult<Vec<contract::NamedValue>> {
+    fn final_view(&self, _session: u32) -> PluginResult<Vec<contract::NamedValue>> {
         not_offered()
     }
 
     /// Describes the reward.
-    fn describe_reward(&self) -> ContractResult<contract::RewardInfo> {
+    fn describe_reward(&self) -> PluginResult<contract::RewardInfo> {
         not_offered()
     }
 
@@ -124,22 +124,22 @@ pub trait Unsandboxed: Send + Sync {
         _group: &[Trajectory<'_>],
         _options: &[NamedValue],
         _training_step: u64,
-    ) -> ContractResult<Vec<Vec<contract::SeatScore>>> {
+    ) -> PluginResult<Vec<Vec<contract::SeatScore>>> {
         not_offered()
     }
 
     /// State of an episode or a session.
-    fn snapshot(&self, _handle: u32) -> ContractResult<Vec<u8>> {
+    fn snapshot(&self, _handle: u32) -> PluginResult<Vec<u8>> {
         not_offered()
     }
 
     /// Opens an episode or a session in the state of a snapshot and returns its handle.
-    fn restore(&self, _snapshot: &[u8]) -> ContractResult<u32> {
+    fn restore(&self, _snapshot: &[u8]) -> PluginResult<u32> {
         not_offered()
     }
 
     /// Closes an episode or a session.
-    fn close(&self, _handle: u32) -> ContractResult<()> {
+    fn close(&self, _handle: u32) -> PluginResult<()> {
         not_offered()
     }
 
@@ -148,7 +148,7 @@ pub trait Unsandboxed: Send + Sync {
 }
 
 /// Answer of a function that the code does not have.
-fn not_offered<R>() -> ContractResult<R> {
+fn not_offered<R>() -> PluginResult<R> {
     Err(CallError::new(FailureKind::Refused, "the plugin does not offer this function"))
 }
 

@@ -4,22 +4,22 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Mutex;
 
-use gymkhana_conformance::{CheckSettings, all_checks, check_plugin, limits};
+use gymkhana_conformance::{SuiteSettings, all_checks, check_plugin, limits};
 use gymkhana_record::{NamedValue, Value};
 use gymkhana_registry::{Capability, Check, CheckOutcome, Report, read_manifest, suite_checks};
 use gymkhana_sandbox::{AssetContent, Assets, CompilerEffort, Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::{compiled, component, root};
 
 /// Settings with limits so low that small defects exceed them.
-fn narrow() -> CheckSettings {
-    CheckSettings { steps: 300, most_fuel: 20_000_000, most_memory: 16 << 20, ..CheckSettings::default() }
+fn narrow() -> SuiteSettings {
+    SuiteSettings { steps: 300, most_fuel: 20_000_000, most_memory: 16 << 20, ..SuiteSettings::default() }
 }
 
-fn sandbox(settings: &CheckSettings) -> Sandbox {
+fn sandbox(settings: &SuiteSettings) -> Sandbox {
     sandbox_of(settings, CompilerEffort::Optimised)
 }
 
-fn sandbox_of(settings: &CheckSettings, effort: CompilerEffort) -> Sandbox {
+fn sandbox_of(settings: &SuiteSettings, effort: CompilerEffort) -> Sandbox {
     // Guests are compiled once for all runs of these tests, because their fuel is counted.
     let cache = Some(compiled());
     let limits = limits(settings);
@@ -31,7 +31,7 @@ fn text(name: &str, value: &str) -> Vec<NamedValue> {
     vec![NamedValue { name: name.to_owned(), value: Value::Text(value.to_owned()) }]
 }
 
-async fn check(sandbox: &Sandbox, name: &str, bytes: &[u8], settings: CheckSettings) -> Report {
+async fn check(sandbox: &Sandbox, name: &str, bytes: &[u8], settings: SuiteSettings) -> Report {
     check_plugin(sandbox, name, bytes, settings, |_| ()).await.expect("a plugin that can be checked")
 }
 
@@ -64,7 +64,7 @@ fn forged(name: &str, text: &str, other: &str) -> Vec<u8> {
 /// messages, and two seats.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrappers_pass_around_environments_of_each_kind() {
-    let settings = CheckSettings { steps: 60, most_settings: 0, ..CheckSettings::default() };
+    let settings = SuiteSettings { steps: 60, most_settings: 0, ..SuiteSettings::default() };
     let sandbox = sandbox(&settings);
     let inside = ["frozen-lake", "word-problems", "tic-tac-toe"];
     let inside = inside.map(|name| Plugin::load(&sandbox, &component(name), &Grants::default()).expect("a plugin"));
@@ -72,7 +72,7 @@ async fn wrappers_pass_around_environments_of_each_kind() {
     let skills = AssetContent::open(&root().join("examples/data/skills.jsonl")).expect("skills");
     let assets: Assets = [("library.jsonl".to_owned(), skills)].into_iter().collect();
     let settings =
-        CheckSettings { beside: inside.iter().map(|plugin| (plugin.clone(), vec![])).collect(), assets, ..settings };
+        SuiteSettings { beside: inside.iter().map(|plugin| (plugin.clone(), vec![])).collect(), assets, ..settings };
     let wrappers = wrappers();
     assert!(wrappers.len() >= 6, "{wrappers:?}");
     for name in wrappers {
@@ -97,7 +97,7 @@ fn wrappers() -> Vec<String> {
 /// The templates of `host plugin new` in Rust are checked through the command itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn templates_in_other_languages_pass_as_they_are_written() {
-    let settings = CheckSettings { steps: 100, most_settings: 4, thin_costly: true, ..CheckSettings::default() };
+    let settings = SuiteSettings { steps: 100, most_settings: 4, thin_costly: true, ..SuiteSettings::default() };
     // As `host plugin test DIR` compiles them.
     let sandbox = sandbox_of(&settings, CompilerEffort::Quick);
     for language in ["python", "js"] {
@@ -191,12 +191,12 @@ async fn each_defect_fails_its_check_and_honest_guests_pass() {
         ("guest-crooked-tool", "crook", "none"),
         ("guest-hostile-reward", "behaviour", "good"),
     ] {
-        let settings = CheckSettings { options: text(option, honest), ..settings.clone() };
+        let settings = SuiteSettings { options: text(option, honest), ..settings.clone() };
         let report = check(&sandbox, name, &read(name), settings).await;
         assert_eq!(report.failures().collect::<Vec<_>>(), [], "{name} with {honest} is honest");
     }
     for (name, option, misdeed, expected) in CROOKS {
-        let settings = CheckSettings { options: text(option, misdeed), ..settings.clone() };
+        let settings = SuiteSettings { options: text(option, misdeed), ..settings.clone() };
         let report = check(&sandbox, name, &read(name), settings).await;
         let failures: Vec<_> = report.failures().collect();
         assert!(failed(&report).contains(expected), "{name} with {misdeed}: {failures:?}");
@@ -236,7 +236,7 @@ fn forgeries() -> [(&'static str, Vec<u8>); 5] {
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_plugins_end_in_a_report() {
     // Other settings are other misdeeds.
-    let settings = CheckSettings { steps: 20, most_settings: 0, ..narrow() };
+    let settings = SuiteSettings { steps: 20, most_settings: 0, ..narrow() };
     let sandbox = sandbox(&settings);
     for name in
         ["guest-hostile-tool", "guest-hostile-environment", "guest-start-loop", "guest-editing-tool", "guest-experts"]
@@ -259,7 +259,7 @@ async fn hostile_plugins_end_in_a_report() {
     ];
     for misdeed in misdeeds {
         let name = "guest-hostile-environment";
-        let settings = CheckSettings { options: text("behaviour", misdeed), ..settings.clone() };
+        let settings = SuiteSettings { options: text("behaviour", misdeed), ..settings.clone() };
         let report = check(&sandbox, name, &read(name), settings).await;
         assert!(!failed(&report).is_empty(), "{misdeed}");
     }
@@ -267,7 +267,7 @@ async fn hostile_plugins_end_in_a_report() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_cause_is_described_once() {
-    let settings = CheckSettings { options: text("behaviour", "trap-step"), ..narrow() };
+    let settings = SuiteSettings { options: text("behaviour", "trap-step"), ..narrow() };
     let name = "guest-hostile-environment";
     let report = check(&sandbox(&settings), name, &read(name), settings).await;
     let mut failures = report.checks.iter().filter(|check| matches!(check.outcome, CheckOutcome::Failed(_)));
@@ -288,7 +288,7 @@ async fn one_cause_is_described_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn differences_are_shown_as_values() {
-    let settings = CheckSettings { options: text("crook", "counts-starts"), ..narrow() };
+    let settings = SuiteSettings { options: text("crook", "counts-starts"), ..narrow() };
     let name = "guest-crooked-environment";
     let report = check(&sandbox(&settings), name, &read(name), settings).await;
     let why = report.failures().find(|(name, _)| *name == "same-seed-same-bytes").map(|(_, why)| why);
@@ -325,7 +325,7 @@ async fn findings_are_written_for_authors() {
             ],
         ),
     ] {
-        let settings = CheckSettings { options: text("crook", crook), ..settings.clone() };
+        let settings = SuiteSettings { options: text("crook", crook), ..settings.clone() };
         let name = "guest-crooked-environment";
         let report = check(&sandbox, name, &read(name), settings).await;
         let why = report.failures().find(|(name, _)| *name == check_name).map(|(_, why)| why);
@@ -346,7 +346,7 @@ async fn options_are_tried_at_their_limits() {
     let outcome = async |options: Vec<NamedValue>, most_settings: usize| {
         let name = "guest-crooked-environment";
         let report =
-            check(&sandbox, name, &read(name), CheckSettings { options, most_settings, ..settings.clone() }).await;
+            check(&sandbox, name, &read(name), SuiteSettings { options, most_settings, ..settings.clone() }).await;
         report.checks.into_iter().find(|check| check.name == "option-limits").expect("every report has it").outcome
     };
     let passed = |seen: &str| CheckOutcome::Passed(seen.to_owned());
@@ -386,12 +386,12 @@ async fn checks_without_their_input_are_skipped() {
         let found = report.checks.iter().find(|check| check.name == name).expect("every report has every check");
         matches!(found.outcome, CheckOutcome::Skipped(_))
     };
-    let wants = CheckSettings { options: text("crook", "wants-setup"), ..settings.clone() };
+    let wants = SuiteSettings { options: text("crook", "wants-setup"), ..settings.clone() };
     let tool = "guest-crooked-tool";
     let without = check(&sandbox, tool, &read(tool), wants.clone()).await;
     assert_eq!(failed(&without), BTreeSet::new());
     assert!(skipped(&without, "fuzz") && skipped(&without, "invalid-actions"), "{without:?}");
-    let with = check(&sandbox, tool, &read(tool), CheckSettings { setup: Some(b"prepared".to_vec()), ..wants }).await;
+    let with = check(&sandbox, tool, &read(tool), SuiteSettings { setup: Some(b"prepared".to_vec()), ..wants }).await;
     assert_eq!(failed(&with), BTreeSet::new());
     assert!(!skipped(&with, "fuzz") && !skipped(&with, "invalid-actions"), "{with:?}");
 }
@@ -399,7 +399,7 @@ async fn checks_without_their_input_are_skipped() {
 /// A reward may refuse synthetic episodes. Its totals and components are known only if it scores others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reward_that_scored_nothing_fails() {
-    let settings = CheckSettings { options: text("behaviour", "picky"), ..narrow() };
+    let settings = SuiteSettings { options: text("behaviour", "picky"), ..narrow() };
     let reward = "guest-hostile-reward";
     let report = check(&sandbox(&settings), reward, &read(reward), settings).await;
     let why = report.failures().find(|(name, _)| *name == "scores").map(|(_, why)| why).expect("a failure");
@@ -414,7 +414,7 @@ async fn a_reward_that_scored_nothing_fails() {
 /// The starts of this environment are costly, so that its suite is thinned where it may be.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thinned_suite_compares_splits_and_says_that_it_is_thinned() {
-    let settings = CheckSettings { thin_costly: true, options: text("crook", "costly-same-splits"), ..narrow() };
+    let settings = SuiteSettings { thin_costly: true, options: text("crook", "costly-same-splits"), ..narrow() };
     let name = "guest-crooked-environment";
     let report = check(&sandbox(&settings), name, &read(name), settings).await;
     let why = report.failures().find(|(name, _)| *name == "splits-and-tasks").map(|(_, why)| why);
@@ -426,7 +426,7 @@ async fn a_thinned_suite_compares_splits_and_says_that_it_is_thinned() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reward_decides_whether_an_environments_oracle_succeeds() {
-    let settings = CheckSettings { steps: 10, ..CheckSettings::default() };
+    let settings = SuiteSettings { steps: 10, ..SuiteSettings::default() };
     let sandbox = sandbox(&settings);
     let load = |name: &str| {
         (
@@ -439,12 +439,12 @@ async fn a_reward_decides_whether_an_environments_oracle_succeeds() {
     let alone = check(&sandbox, "word-problems", &read("word-problems"), settings.clone()).await;
     let words = "train: 8 of 8 ended, success unknown";
     assert!(matches!(oracle(&alone), Some(CheckOutcome::Passed(seen)) if seen.contains(words)), "{alone:?}");
-    let beside = CheckSettings { beside: vec![load("answer-match"), load("calculator")], ..settings.clone() };
+    let beside = SuiteSettings { beside: vec![load("answer-match"), load("calculator")], ..settings.clone() };
     let judged = check(&sandbox, "word-problems", &read("word-problems"), beside).await;
     let words = "train: success at 8 of 8, test: success at 8 of 8";
     assert!(matches!(oracle(&judged), Some(CheckOutcome::Passed(seen)) if seen == words), "{judged:?}");
     // Conversely, the environment produces the reward's episodes.
-    let beside = CheckSettings { beside: vec![load("word-problems"), load("calculator")], ..settings };
+    let beside = SuiteSettings { beside: vec![load("word-problems"), load("calculator")], ..settings };
     let scored = check(&sandbox, "answer-match", &read("answer-match"), beside).await;
     assert_eq!(failed(&scored), BTreeSet::new());
     let scores = scored.checks.iter().find(|check| check.name == "scores").map(|check| format!("{:?}", check.outcome));
@@ -453,11 +453,11 @@ async fn a_reward_decides_whether_an_environments_oracle_succeeds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_with_equal_seeds_differ_only_in_times() {
-    let settings = CheckSettings { steps: 200, ..narrow() };
+    let settings = SuiteSettings { steps: 200, ..narrow() };
     let run = async |seed: u64| {
         let sandbox = sandbox(&settings);
         let mut report =
-            check(&sandbox, "guest", &read("guest-crooked-tool"), CheckSettings { seed, ..settings.clone() }).await;
+            check(&sandbox, "guest", &read("guest-crooked-tool"), SuiteSettings { seed, ..settings.clone() }).await;
         // The text of this check contains wall-clock times.
         report.checks.retain(|check| check.name != "cost");
         report

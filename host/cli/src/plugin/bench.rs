@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_conformance::{CheckSettings, Measured, measure};
+use gymkhana_conformance::{Measured, SuiteSettings, measure};
 use gymkhana_sandbox::CompilerEffort;
 use serde_json::json;
 
@@ -17,12 +17,12 @@ use gymkhana_orchestration::{ProgressFigures, Work};
 /// Runs the command.
 pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
     let inputs = find(&args.plugin, BuildMode::Whole, printer)?;
-    let settings = CheckSettings {
+    let settings = SuiteSettings {
         seed: args.seed,
         options: plugin_inputs::options(inputs.manifest.name.name(), &args.option)?,
         assets: plugin_inputs::assets(&args.asset)?,
         setup: plugin_inputs::setup(args.setup.as_deref())?,
-        ..CheckSettings::default()
+        ..SuiteSettings::default()
     };
     let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(CompilerEffort::Optimised), printer)?;
     printer.status(format!("loading `{}`", inputs.origin));

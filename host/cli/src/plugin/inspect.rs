@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gymkhana_conformance::CheckSettings;
+use gymkhana_conformance::SuiteSettings;
 use gymkhana_registry::{
     Answered, Capability, Digest, ErrorChain, Kind, Manifest, Release, SelfDescription, read_manifest, read_plugin_file,
 };
@@ -162,7 +162,7 @@ fn escaped(names: impl IntoIterator<Item = String>) -> Vec<String> {
 pub fn describe_component(bytes: Vec<u8>, printer: &Printer) -> CliResult<SelfDescription> {
     let manifest = read_manifest(&bytes).user_error()?;
     let inputs = PluginInputs { origin: manifest.name.to_string(), bytes, manifest };
-    let config = suite_config(&CheckSettings::default(), CompilerEffort::Optimised);
+    let config = suite_config(&SuiteSettings::default(), CompilerEffort::Optimised);
     described(&inputs, &config, &GivenInputs::default(), printer)
 }
 

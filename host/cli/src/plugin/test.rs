@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_conformance::{CheckSettings, FinishedEpisode, MOST_MEMORY, check_plugin, limits};
+use gymkhana_conformance::{FinishedEpisode, MOST_MEMORY, SuiteSettings, check_plugin, limits};
 use gymkhana_registry::{Check, CheckOutcome, Report, write_atomically};
 use gymkhana_sandbox::{CompilerEffort, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
@@ -36,7 +36,7 @@ pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     let sandbox = sandbox(&settings, build::effort(&args.plugin), printer)?;
     check_options(&sandbox, &inputs, &settings)?;
     let log = log::test_sink(inputs.manifest.name.name(), printer);
-    let settings = CheckSettings { beside: beside(args, &sandbox, printer)?, log: Some(log), ..settings };
+    let settings = SuiteSettings { beside: beside(args, &sandbox, printer)?, log: Some(log), ..settings };
     let report = run_suite(&sandbox, &inputs, settings, |check| printer.result(line(check)))?;
     if let Some(path) = &args.json {
         let text = serde_json::to_vec_pretty(&report).internal()?;
@@ -64,7 +64,7 @@ pub fn report_of(origin: &str, bytes: &[u8], printer: &Printer) -> CliResult<Rep
 }
 
 fn required_report(inputs: &PluginInputs, printer: &Printer) -> CliResult<Report> {
-    let settings = CheckSettings::default();
+    let settings = SuiteSettings::default();
     let sandbox = sandbox(&settings, CompilerEffort::Optimised, printer)?;
     printer.status(format!("running the conformance suite on `{}`", inputs.origin));
     let print_failure = |check: &Check| {
@@ -78,16 +78,16 @@ fn required_report(inputs: &PluginInputs, printer: &Printer) -> CliResult<Report
 }
 
 /// Settings of the suite's sandbox.
-pub fn suite_config(settings: &CheckSettings, effort: CompilerEffort) -> SandboxConfig {
+pub fn suite_config(settings: &SuiteSettings, effort: CompilerEffort) -> SandboxConfig {
     SandboxConfig { limits: limits(settings), effort, ..SandboxConfig::default() }
 }
 
-fn sandbox(settings: &CheckSettings, effort: CompilerEffort, printer: &Printer) -> CliResult<Sandbox> {
+fn sandbox(settings: &SuiteSettings, effort: CompilerEffort, printer: &Printer) -> CliResult<Sandbox> {
     plugin_inputs::sandbox(&suite_config(settings, effort), printer)
 }
 
 /// Tells a wrong --option from a mistake of the plugin. Whether the plugin loads at all is a check of the suite.
-fn check_options(sandbox: &Sandbox, inputs: &PluginInputs, settings: &CheckSettings) -> CliResult<()> {
+fn check_options(sandbox: &Sandbox, inputs: &PluginInputs, settings: &SuiteSettings) -> CliResult<()> {
     if settings.options.is_empty() {
         return Ok(());
     }
@@ -99,15 +99,15 @@ fn check_options(sandbox: &Sandbox, inputs: &PluginInputs, settings: &CheckSetti
 fn run_suite(
     sandbox: &Sandbox,
     inputs: &PluginInputs,
-    settings: CheckSettings,
+    settings: SuiteSettings,
     report: impl FnMut(&Check) + Send,
 ) -> CliResult<Report> {
     let checked = check_plugin(sandbox, &inputs.origin, &inputs.bytes, settings, report);
     plugin_inputs::suite_result(plugin_inputs::runtime()?.block_on(checked))
 }
 
-fn settings(args: &TestArgs, inputs: &PluginInputs) -> CliResult<CheckSettings> {
-    Ok(CheckSettings {
+fn settings(args: &TestArgs, inputs: &PluginInputs) -> CliResult<SuiteSettings> {
+    Ok(SuiteSettings {
         seed: args.seed,
         steps: args.steps,
         options: plugin_inputs::options(inputs.manifest.name.name(), &args.option)?,
@@ -120,7 +120,7 @@ fn settings(args: &TestArgs, inputs: &PluginInputs) -> CliResult<CheckSettings> 
         beside: vec![],
         log: None,
         recorded: args.on.as_deref().map(recorded).transpose()?.unwrap_or_default(),
-        ..CheckSettings::default()
+        ..SuiteSettings::default()
     })
 }
 

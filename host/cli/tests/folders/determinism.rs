@@ -161,9 +161,9 @@ fn a_stopped_run_and_one_that_took_more_steps_end_as_if_nothing_had_been() {
 }
 
 fn assert_survives_kills(desk: impl Fn() -> Desk, plugins: &'static str, checkpoints: &[&str]) {
-    let undisturbed = Desk::deterministic(4);
+    let undisturbed = desk();
     undisturbed.run(plugins, &[]).succeeded();
-    let disturbed = Desk::deterministic(4);
+    let disturbed = desk();
     let mut moments = Seed(20_260).child("kills").stream();
     let mut kills = 0;
     // The first two die early, while their folders are created.

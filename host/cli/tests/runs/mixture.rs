@@ -242,7 +242,7 @@ fn environments_that_do_not_fit_are_refused() {
             "a tool without plugin",
             example.replace("calculator = {}", "calculators = {}"),
             PLUGINS,
-            "environment `stories`: its section `tools.calculators` has no plugin",
+            "environment `stories`: its `plugins` names `calculators`, and no such tool or reward is given",
         ),
         (
             "a reward without plugin",

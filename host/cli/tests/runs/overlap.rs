@@ -95,7 +95,7 @@ fn settings_that_depend_on_timing_are_rejected_in_deterministic_runs() {
         ("max_staleness = 1", "deterministic=true", "max_staleness must be 0 under deterministic = true"),
         ("oversample_groups = 1", "deterministic=true", "oversample_groups must be 0 under deterministic = true"),
         ("oversample_groups = 1\ndynamic_sampling = { max_rounds = 1 }", "seed=1", "hint: remove one of them"),
-        ("max_staleness = 65", "seed=1", "a number from 0 to 64"),
+        ("max_staleness = 65", "seed=1", "its range is 0 to 64"),
     ] {
         let refused = desk(settings).run(WORD_PROBLEMS, &["--set", set]);
         assert!(refused.mistake(settings).contains(told), "{refused:?}");

@@ -152,7 +152,7 @@ fn samplers_that_do_not_fit_are_refused() {
         (r#"{ kind = "staged", phases = [{}, {}] }"#, "sampler.phases.0 never ends"),
         (r#"{ kind = "staged", phases = [{ steps = 2 }, { steps = 2 }] }"#, "sampler.phases.1 is the last phase"),
         (r#"{ kind = "staged", phases = [{ split = "trian", steps = 2 }, {}] }"#, "did you mean `train`?"),
-        (r#"{ kind = "prioritized", tasks = 5, by = "failure", even = 0 }"#, "sampler.even is out of range: 0"),
+        (r#"{ kind = "prioritized", tasks = 5, by = "failure", even = 0 }"#, "`sampler.even` is 0; it must be above 0"),
     ] {
         let desk = Desk::of_example("curriculum.toml");
         let refused = desk.run(PLUGINS, &["--set", &format!("sampler={sampler}")]).mistake(sampler);

@@ -280,9 +280,10 @@ mod tests {
         assert!(
             several.wrappers().contains("retry") && several.environment_settings()[1].rules.environment.wrap.is_empty()
         );
-        for (entry, message) in
-            [("{ price = 1 }", "missing field `plugin`"), ("7", "`environment.wrap.0` is 7; it must be text")]
-        {
+        for (entry, message) in [
+            ("{ price = 1 }", "missing field `plugin`"),
+            ("7", "expected the name of a wrapper, or a table with `plugin` and its options"),
+        ] {
             let refused = parse(&format!("[environment]\nwrap = [{entry}]"), &[]).unwrap_err();
             assert!(refused.contains(message), "{refused}");
         }

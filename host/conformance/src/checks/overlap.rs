@@ -34,12 +34,12 @@ enum Identity {
     Opening,
     /// That, the privileged facts and the snapshot. A snapshot may contain the name of the task, so this alone would
     /// find no equal tasks in such an environment.
-    HiddenState,
+    State,
 }
 
 /// State behind the opening, as far as the environment shows it.
 #[derive(Debug, Default)]
-struct HiddenState {
+struct EnvironmentState {
     privileged: Option<Vec<NamedValue>>,
     snapshot: Option<Digest>,
 }
@@ -56,7 +56,7 @@ struct Identified {
 async fn identify(fixture: &Fixture, task: &TaskRef, identity: Identity) -> Result<Identified, Stop> {
     let (mut episode, ResetResult { opening, .. }) = start(fixture, task).await?;
     let mut fuel = episode.cost().fuel.unwrap_or(0);
-    let mut state = HiddenState::default();
+    let mut state = EnvironmentState::default();
     if identity == Identity::State && fixture.plugin.offers(OptionalInterface::Privileged) {
         let facts = episode.privileged().await.during(format!("the privileged view at the start of task {task}"))?;
         state.privileged = Some(facts);
@@ -70,7 +70,7 @@ async fn identify(fixture: &Fixture, task: &TaskRef, identity: Identity) -> Resu
     Ok(Identified { digest: digest(&opening, &state), opening, fuel })
 }
 
-fn digest(opening: &Opening, state: &HiddenState) -> Digest {
+fn digest(opening: &Opening, state: &EnvironmentState) -> Digest {
     Digest::of(format!("{opening:?} {state:?}").as_bytes())
 }
 
@@ -210,18 +210,18 @@ mod tests {
         Opening { observations: vec![(0, content)], functions: vec![], setup: vec![] }
     }
 
-    fn answer(value: i64) -> HiddenState {
+    fn answer(value: i64) -> EnvironmentState {
         let value = gymkhana_record::Value::Integer(value);
-        HiddenState { privileged: Some(vec![NamedValue { name: "answer".to_owned(), value }]), snapshot: None }
+        EnvironmentState { privileged: Some(vec![NamedValue { name: "answer".to_owned(), value }]), snapshot: None }
     }
 
     #[test]
     fn tasks_that_open_alike_differ_by_facts_and_snapshots() {
         let begin = opening("Begin.");
-        let of = |state: &HiddenState| digest(&begin, state);
+        let of = |state: &EnvironmentState| digest(&begin, state);
         assert_eq!(of(&answer(1)), of(&answer(1)));
         assert_ne!(of(&answer(1)), of(&answer(2)));
-        let saved = |byte: u8| HiddenState { snapshot: Some(Digest::of(&[byte])), ..answer(1) };
+        let saved = |byte: u8| EnvironmentState { snapshot: Some(Digest::of(&[byte])), ..answer(1) };
         assert_ne!(of(&saved(1)), of(&saved(2)));
         assert_ne!(of(&answer(1)), digest(&opening("Go on."), &answer(1)));
     }
@@ -245,7 +245,7 @@ mod tests {
                      alike, such as \"Begin.\"";
         assert!(defect.to_string().starts_with(words), "{defect}");
         // The same tasks by their openings alone are not told apart.
-        let alike = vec![digest(&opening("Begin."), &HiddenState::default()); 12];
+        let alike = vec![digest(&opening("Begin."), &EnvironmentState::default()); 12];
         assert!(!sample(&test, alike).identifies_tasks());
     }
 }

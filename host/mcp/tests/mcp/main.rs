@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use gymkhana_mcp::{ChildServer, Endpoint, McpError, McpLimits, McpServer, ToolList, plugin, tools_of};
 use gymkhana_record::{Call, FailureKind, Part, Seed};
-use gymkhana_sandbox::{CallError, ToolResult, ToolSession};
+use gymkhana_sandbox::{CallError, ToolOutput, ToolSession};
 use serde_json::{Value, json};
 
 /// A server that runs `server.py` with this behaviour.
@@ -56,12 +56,12 @@ async fn open(server: &McpServer) -> Result<ToolSession, CallError> {
     ToolSession::open(&plugin(list, Some(server.clone())).unwrap(), None, &[], Seed(1)).await
 }
 
-async fn ask(server: &McpServer, name: &str, arguments: Value) -> Result<ToolResult, CallError> {
+async fn ask(server: &McpServer, name: &str, arguments: Value) -> Result<ToolOutput, CallError> {
     open(server).await?.call(&call(name, &arguments)).await
 }
 
 /// The text of an answer that is one text.
-pub fn text(answer: &ToolResult) -> &str {
+pub fn text(answer: &ToolOutput) -> &str {
     match &answer.content[..] {
         [Part::Text(text)] => text,
         other => panic!("{other:?}"),

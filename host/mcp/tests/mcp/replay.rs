@@ -12,7 +12,7 @@ use gymkhana_record::{
     WrittenCall,
 };
 use gymkhana_registry::{ContractStamp, Digest, Kind, Manifest, PluginName};
-use gymkhana_sandbox::unsandboxed::{ContractResult, Unsandboxed, contract};
+use gymkhana_sandbox::unsandboxed::{PluginResult, Unsandboxed, contract};
 use gymkhana_sandbox::{OptionalInterface, Plugin};
 
 use crate::{server, server_of};
@@ -25,13 +25,13 @@ impl Unsandboxed for Waiting {
         false
     }
 
-    fn describe_environment(&self) -> ContractResult<contract::EnvironmentInfo> {
+    fn describe_environment(&self) -> PluginResult<contract::EnvironmentInfo> {
         let rewards = contract::Range { low: 0.0, high: 1.0 };
         let seats = vec!["agent".to_owned()];
         Ok(contract::EnvironmentInfo { summary: String::new(), seats, options: vec![], reward_range: rewards })
     }
 
-    fn reset(&self, _: &TaskRef, _: &[NamedValue], _: Seed) -> ContractResult<contract::ResetResult> {
+    fn reset(&self, _: &TaskRef, _: &[NamedValue], _: Seed) -> PluginResult<contract::ResetResult> {
         let seen = contract::Observation { seat: 0, content: vec![contract::Part::Text("Go.".to_owned())] };
         Ok(contract::ResetResult {
             episode: 0,
@@ -42,7 +42,7 @@ impl Unsandboxed for Waiting {
         })
     }
 
-    fn close(&self, _: u32) -> ContractResult<()> {
+    fn close(&self, _: u32) -> PluginResult<()> {
         Ok(())
     }
 

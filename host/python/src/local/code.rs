@@ -1,7 +1,7 @@
 //! The functions of the contract, as calls of a Python object.
 
 use gymkhana_record::{Call, FailureKind, NamedValue, Part, Seed, TaskRef};
-use gymkhana_sandbox::unsandboxed::{ContractResult, Unsandboxed, contract};
+use gymkhana_sandbox::unsandboxed::{PluginResult, Unsandboxed, contract};
 use gymkhana_sandbox::{Action, CallError, OptionalInterface, Trajectory};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::intern;
@@ -45,7 +45,7 @@ impl PythonCode {
         &self,
         arguments: impl for<'py> IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
         read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>,
-    ) -> ContractResult<R> {
+    ) -> PluginResult<R> {
         Python::attach(|py| {
             let done = self.code.bind(py).getattr(intern!(py, "call")).and_then(|call| {
                 let arguments = arguments.into_pyobject(py)?;
@@ -91,19 +91,19 @@ impl Unsandboxed for PythonCode {
         self.offered.iter().any(|offered| offered == method)
     }
 
-    fn describe_environment(&self) -> ContractResult<contract::EnvironmentInfo> {
+    fn describe_environment(&self) -> PluginResult<contract::EnvironmentInfo> {
         self.run(("describe",), results::environment_info)
     }
 
-    fn splits(&self, options: &[NamedValue]) -> ContractResult<Vec<contract::SplitInfo>> {
+    fn splits(&self, options: &[NamedValue]) -> PluginResult<Vec<contract::SplitInfo>> {
         self.run(("splits", NamedValues(options)), results::splits)
     }
 
-    fn reset(&self, task: &TaskRef, options: &[NamedValue], seed: Seed) -> ContractResult<contract::ResetResult> {
+    fn reset(&self, task: &TaskRef, options: &[NamedValue], seed: Seed) -> PluginResult<contract::ResetResult> {
         self.run(("reset", task.split.as_str(), task.index, NamedValues(options), seed.0), results::reset_result)
     }
 
-    fn step(&self, episode: u32, seat: u32, action: Action<'_>) -> ContractResult<contract::StepResult> {
+    fn step(&self, episode: u32, seat: u32, action: Action<'_>) -> PluginResult<contract::StepResult> {
         let (content, call): (&[Part], _) = match action {
             Action::Message(content) | Action::Other(content) => (content, None),
             Action::Call(call) => (&[], Some(called(call))),
@@ -111,47 +111,47 @@ impl Unsandboxed for PythonCode {
         self.run(("step", episode, seat, ContentParts(content), call), results::step_result)
     }
 
-    fn state_key(&self, episode: u32) -> ContractResult<Vec<u8>> {
+    fn state_key(&self, episode: u32) -> PluginResult<Vec<u8>> {
         self.run(("state_key", episode), results::bytes)
     }
 
-    fn privileged(&self, episode: u32) -> ContractResult<Vec<contract::NamedValue>> {
+    fn privileged(&self, episode: u32) -> PluginResult<Vec<contract::NamedValue>> {
         self.run(("privileged", episode), results::named_values)
     }
 
-    fn advise(&self, episode: u32, tools: &[String], results: &[String]) -> ContractResult<contract::Advice> {
+    fn advise(&self, episode: u32, tools: &[String], results: &[String]) -> PluginResult<contract::Advice> {
         self.run(("advise", episode, tools, results), results::advice)
     }
 
-    fn guidance(&self, episode: u32) -> ContractResult<Vec<contract::Part>> {
+    fn guidance(&self, episode: u32) -> PluginResult<Vec<contract::Part>> {
         self.run(("guidance", episode), results::parts)
     }
 
-    fn render(&self, episode: u32) -> ContractResult<contract::Picture> {
+    fn render(&self, episode: u32) -> PluginResult<contract::Picture> {
         self.run(("render", episode), results::picture)
     }
 
-    fn describe_tool(&self) -> ContractResult<contract::ToolInfo> {
+    fn describe_tool(&self) -> PluginResult<contract::ToolInfo> {
         self.run(("describe",), results::tool_info)
     }
 
-    fn functions(&self, options: &[NamedValue]) -> ContractResult<Vec<contract::Function>> {
+    fn functions(&self, options: &[NamedValue]) -> PluginResult<Vec<contract::Function>> {
         self.run(("functions", NamedValues(options)), results::functions)
     }
 
-    fn open(&self, setup: Option<&[u8]>, options: &[NamedValue], seed: Seed) -> ContractResult<u32> {
+    fn open(&self, setup: Option<&[u8]>, options: &[NamedValue], seed: Seed) -> PluginResult<u32> {
         self.run(("open", setup, NamedValues(options), seed.0), results::handle)
     }
 
-    fn call(&self, session: u32, call: &Call) -> ContractResult<contract::Answer> {
+    fn call(&self, session: u32, call: &Call) -> PluginResult<contract::Answer> {
         self.run(("call_function", session, called(call)), results::answer)
     }
 
-    fn final_view(&self, session: u32) -> ContractResult<Vec<contract::NamedValue>> {
+    fn final_view(&self, session: u32) -> PluginResult<Vec<contract::NamedValue>> {
         self.run(("final_view", session), results::named_values)
     }
 
-    fn describe_reward(&self) -> ContractResult<contract::RewardInfo> {
+    fn describe_reward(&self) -> PluginResult<contract::RewardInfo> {
         self.run(("describe",), results::reward_info)
     }
 
@@ -160,19 +160,19 @@ impl Unsandboxed for PythonCode {
         group: &[Trajectory<'_>],
         options: &[NamedValue],
         training_step: u64,
-    ) -> ContractResult<Vec<Vec<contract::SeatScore>>> {
+    ) -> PluginResult<Vec<Vec<contract::SeatScore>>> {
         self.run(("score", Group(group), NamedValues(options), training_step), results::scores)
     }
 
-    fn snapshot(&self, handle: u32) -> ContractResult<Vec<u8>> {
+    fn snapshot(&self, handle: u32) -> PluginResult<Vec<u8>> {
         self.run(("snapshot", handle), results::bytes)
     }
 
-    fn restore(&self, snapshot: &[u8]) -> ContractResult<u32> {
+    fn restore(&self, snapshot: &[u8]) -> PluginResult<u32> {
         self.run(("restore", snapshot), results::handle)
     }
 
-    fn close(&self, handle: u32) -> ContractResult<()> {
+    fn close(&self, handle: u32) -> PluginResult<()> {
         self.run(("close", handle), |_| Ok(()))
     }
 

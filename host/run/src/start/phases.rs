@@ -105,9 +105,10 @@ pub struct Prepared {
 
 /// Pins the assets of the run file, and makes the paths of recorded data absolute.
 pub(crate) fn resolve(mut request: RunRequest) -> RunResult<Resolved> {
+    let resumed = request.resume.then(|| RunReader::open(&request.out).ok()).flatten();
+    resumed.as_ref().map_or(Ok(()), check_run)?;
     request.file.check_trains().user_error()?;
     request.file.stages.iter_mut().for_each(|stage| stage.resolve(&request.base));
-    let resumed = request.resume.then(|| RunReader::open(&request.out).ok()).flatten();
     let assets = AssetFiles::pin(&mut request.file.rules, &request.base, resumed.as_ref())?;
     Ok(Resolved { request, assets })
 }
@@ -129,7 +130,6 @@ pub(crate) async fn assemble(
 /// Opens the folder of a run for writing.
 pub(crate) fn reopen(request: &RunRequest) -> RunResult<Resumed> {
     let folder = RunFolder::open_for_resume(&request.out)?;
-    check_run(folder.reader())?;
     let state = folder.reader().state::<TrainingState>()?;
     Ok(Resumed { folder, state, lock: request.lock.clone() })
 }

@@ -21,7 +21,7 @@ const SNAPSHOT: CallKind = CallKind::Auxiliary("tool-snapshot");
 
 /// Answer of a tool to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolResult {
+pub struct ToolOutput {
     /// Content.
     pub content: Content,
     /// Whether the call failed; the content then states the reason for the agent.
@@ -114,13 +114,13 @@ impl ToolSession {
     ///
     /// # Errors
     /// If the tool fails: its state is then lost, and a new session must be opened.
-    pub fn call<'a>(&'a mut self, call: &'a Call) -> CallFuture<'a, ToolResult> {
+    pub fn call<'a>(&'a mut self, call: &'a Call) -> CallFuture<'a, ToolOutput> {
         Box::pin(async move {
             let (handle, param) = (self.handle, convert::call_param(call));
             let outside = |code: &dyn Unsandboxed| code.call(handle, call);
             let call = async |guest: Guest<'_>| guest.exports.main.call_call(guest.store, handle, param).await;
-            let accept = |answer: tool::ToolResult| {
-                Ok(ToolResult { content: convert::content(answer.content), failed: answer.failed })
+            let accept = |answer: tool::Answer| {
+                Ok(ToolOutput { content: convert::content(answer.content), failed: answer.failed })
             };
             self.slot.call(CallKind::Advancing, call, outside, accept).await
         })

@@ -13,12 +13,12 @@ use super::timer::{BudgetSpent, DeadlinePassed};
 use crate::{CallError, Limits, OutboundError};
 
 /// Result of a guest call before classification.
-pub(crate) type GuestResult<R> = Result<EngineResult<R>, DeadlinePassed>;
+pub(crate) type TimedResult<R> = Result<EngineResult<R>, DeadlinePassed>;
 
 /// Returns the failure of a call that did not return, with the guest's own account of it.
 #[cold]
 pub(crate) fn call_failure<R>(
-    outcome: GuestResult<R>,
+    outcome: TimedResult<R>,
     store: &mut Store<StoreData>,
     limits: &Limits,
     budget: &Budget,

@@ -15,7 +15,7 @@ use wasmtime::{Result as EngineResult, Store};
 
 use super::Instance;
 use super::budget::{BudgetLedger, Spent};
-use super::failure::{GuestResult, call_failure};
+use super::failure::{TimedResult, call_failure};
 use super::host_state::HostState;
 use super::inner::{InnerLink, PluginCosts};
 use super::pool::Permit;
@@ -250,7 +250,7 @@ impl<E> Slot<E> {
     fn leave<R, T>(
         &mut self,
         mut entered: Entered<E>,
-        outcome: GuestResult<R>,
+        outcome: TimedResult<R>,
         accept: impl FnOnce(R) -> Result<T, String>,
     ) -> Result<T, CallError> {
         self.record_cost(&mut entered.instance);

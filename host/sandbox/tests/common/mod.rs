@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use gymkhana_record::{Call, NamedValue, Part, TaskRef, Value};
-use gymkhana_sandbox::{Grants, Limits, LogLine, LogSink, Plugin, Sandbox, SandboxConfig, ToolResult};
+use gymkhana_sandbox::{Grants, Limits, LogLine, LogSink, Plugin, Sandbox, SandboxConfig, ToolOutput};
 
 /// The file of a first-party plugin or a guest.
 pub fn component(name: &str) -> PathBuf {
@@ -69,7 +69,7 @@ pub fn call(name: &str, arguments: &str) -> Call {
     Call { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
-pub fn text_of(answer: &ToolResult) -> String {
+pub fn text_of(answer: &ToolOutput) -> String {
     gymkhana_record::text_of(&answer.content)
 }
 

@@ -9,7 +9,7 @@ use gymkhana_record::{Call, FailureKind, ModelReply, Question, Reply, Seed};
 use gymkhana_registry::{Capability, Digest};
 use gymkhana_sandbox::{
     Assets, CallError, Grants, Limits, Outbound, OutboundError, OutboundFuture, Plugin, Quota, Sandbox, SandboxConfig,
-    ToolResult, ToolSession,
+    ToolOutput, ToolSession,
 };
 
 const GUEST: &str = "guest-asking-tool";
@@ -29,7 +29,7 @@ fn sandbox() -> Sandbox {
     SHARED.get_or_init(crate::common::sandbox).clone()
 }
 
-async fn answer(plugin: &Plugin, call: &Call) -> Result<ToolResult, CallError> {
+async fn answer(plugin: &Plugin, call: &Call) -> Result<ToolOutput, CallError> {
     ToolSession::open(plugin, None, &[], Seed(1)).await.expect("a session").call(call).await
 }
 

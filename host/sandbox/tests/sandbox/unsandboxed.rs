@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use gymkhana_record::{Call, FailureKind, NamedValue, Part, Seed, TaskRef};
 use gymkhana_registry::{ContractStamp, Digest, Kind, Manifest, PluginName};
-use gymkhana_sandbox::unsandboxed::{ContractResult, Unsandboxed, contract};
+use gymkhana_sandbox::unsandboxed::{PluginResult, Unsandboxed, contract};
 use gymkhana_sandbox::{Action, CallError, EnvironmentEpisode, GuestThreads, OptionalInterface, Plugin, Trajectory};
 
-type Step = dyn Fn(u32) -> ContractResult<contract::StepResult> + Send + Sync;
+type Step = dyn Fn(u32) -> PluginResult<contract::StepResult> + Send + Sync;
 
 /// An environment of one seat with rewards from 0 to 1, whose step is a function of the episode's handle.
 struct Scripted {
@@ -22,7 +22,7 @@ struct Scripted {
     next: Mutex<u32>,
 }
 
-fn not_offered<R>() -> ContractResult<R> {
+fn not_offered<R>() -> PluginResult<R> {
     Err(CallError::new(FailureKind::Fault, "this function is not called"))
 }
 
@@ -31,7 +31,7 @@ impl Unsandboxed for Scripted {
         interface == OptionalInterface::Snapshot
     }
 
-    fn describe_environment(&self) -> ContractResult<contract::EnvironmentInfo> {
+    fn describe_environment(&self) -> PluginResult<contract::EnvironmentInfo> {
         let rewards = contract::Range { low: 0.0, high: 1.0 };
         Ok(contract::EnvironmentInfo {
             summary: String::new(),
@@ -41,7 +41,7 @@ impl Unsandboxed for Scripted {
         })
     }
 
-    fn reset(&self, _: &TaskRef, _: &[NamedValue], _: Seed) -> ContractResult<contract::ResetResult> {
+    fn reset(&self, _: &TaskRef, _: &[NamedValue], _: Seed) -> PluginResult<contract::ResetResult> {
         let mut next = self.next.lock().expect("no panic");
         *next += 1;
         let seen = contract::Observation { seat: self.seat, content: vec![contract::Part::Text("Go.".to_owned())] };
@@ -55,19 +55,19 @@ impl Unsandboxed for Scripted {
         })
     }
 
-    fn step(&self, episode: u32, _: u32, _: Action<'_>) -> ContractResult<contract::StepResult> {
+    fn step(&self, episode: u32, _: u32, _: Action<'_>) -> PluginResult<contract::StepResult> {
         (self.step)(episode)
     }
 
-    fn snapshot(&self, handle: u32) -> ContractResult<Vec<u8>> {
+    fn snapshot(&self, handle: u32) -> PluginResult<Vec<u8>> {
         Ok(vec![u8::try_from(handle).expect("few episodes")])
     }
 
-    fn restore(&self, snapshot: &[u8]) -> ContractResult<u32> {
+    fn restore(&self, snapshot: &[u8]) -> PluginResult<u32> {
         Ok(u32::from(snapshot[0]) + 100)
     }
 
-    fn close(&self, handle: u32) -> ContractResult<()> {
+    fn close(&self, handle: u32) -> PluginResult<()> {
         self.ended.lock().expect("no panic").0.push(handle);
         Ok(())
     }
@@ -76,55 +76,55 @@ impl Unsandboxed for Scripted {
         self.ended.lock().expect("no panic").1.push(handle);
     }
 
-    fn splits(&self, _: &[NamedValue]) -> ContractResult<Vec<contract::SplitInfo>> {
+    fn splits(&self, _: &[NamedValue]) -> PluginResult<Vec<contract::SplitInfo>> {
         not_offered()
     }
 
-    fn state_key(&self, _: u32) -> ContractResult<Vec<u8>> {
+    fn state_key(&self, _: u32) -> PluginResult<Vec<u8>> {
         not_offered()
     }
 
-    fn privileged(&self, _: u32) -> ContractResult<Vec<contract::NamedValue>> {
+    fn privileged(&self, _: u32) -> PluginResult<Vec<contract::NamedValue>> {
         not_offered()
     }
 
-    fn advise(&self, _: u32, _: &[String], _: &[String]) -> ContractResult<contract::Advice> {
+    fn advise(&self, _: u32, _: &[String], _: &[String]) -> PluginResult<contract::Advice> {
         not_offered()
     }
 
-    fn guidance(&self, _: u32) -> ContractResult<Vec<contract::Part>> {
+    fn guidance(&self, _: u32) -> PluginResult<Vec<contract::Part>> {
         not_offered()
     }
 
-    fn render(&self, _: u32) -> ContractResult<contract::Picture> {
+    fn render(&self, _: u32) -> PluginResult<contract::Picture> {
         not_offered()
     }
 
-    fn describe_tool(&self) -> ContractResult<contract::ToolInfo> {
+    fn describe_tool(&self) -> PluginResult<contract::ToolInfo> {
         not_offered()
     }
 
-    fn functions(&self, _: &[NamedValue]) -> ContractResult<Vec<contract::Function>> {
+    fn functions(&self, _: &[NamedValue]) -> PluginResult<Vec<contract::Function>> {
         not_offered()
     }
 
-    fn open(&self, _: Option<&[u8]>, _: &[NamedValue], _: Seed) -> ContractResult<u32> {
+    fn open(&self, _: Option<&[u8]>, _: &[NamedValue], _: Seed) -> PluginResult<u32> {
         not_offered()
     }
 
-    fn call(&self, _: u32, _: &Call) -> ContractResult<contract::Answer> {
+    fn call(&self, _: u32, _: &Call) -> PluginResult<contract::Answer> {
         not_offered()
     }
 
-    fn final_view(&self, _: u32) -> ContractResult<Vec<contract::NamedValue>> {
+    fn final_view(&self, _: u32) -> PluginResult<Vec<contract::NamedValue>> {
         not_offered()
     }
 
-    fn describe_reward(&self) -> ContractResult<contract::RewardInfo> {
+    fn describe_reward(&self) -> PluginResult<contract::RewardInfo> {
         not_offered()
     }
 
-    fn score(&self, _: &[Trajectory<'_>], _: &[NamedValue], _: u64) -> ContractResult<Vec<Vec<contract::SeatScore>>> {
+    fn score(&self, _: &[Trajectory<'_>], _: &[NamedValue], _: u64) -> PluginResult<Vec<Vec<contract::SeatScore>>> {
         not_offered()
     }
 }
@@ -147,7 +147,7 @@ fn plugin(code: Scripted) -> Plugin {
     Plugin::unsandboxed(manifest, Digest::of(b"source"), Arc::new(code))
 }
 
-fn scripted(step: impl Fn(u32) -> ContractResult<contract::StepResult> + Send + Sync + 'static) -> Scripted {
+fn scripted(step: impl Fn(u32) -> PluginResult<contract::StepResult> + Send + Sync + 'static) -> Scripted {
     Scripted { step: Box::new(step), seat: 0, ended: Arc::default(), next: Mutex::new(0) }
 }
 

@@ -151,7 +151,7 @@ mod tests {
         let wrong = |text: &str| ServeFile::parse(text, "serve.toml").unwrap_err().to_string();
         assert!(wrong("[sessions]\nidle = 3").contains("unknown field `idle`"), "{}", wrong("[sessions]\nidle = 3"));
         assert!(wrong("[sessions]\nmax = 0").starts_with("sessions.max is 0"));
-        assert!(wrong("[limits]\nepisode_mib = 500").starts_with("limits.episode_mib is out of range: 500"));
+        assert!(wrong("[limits]\nepisode_mib = 500").contains("`limits.episode_mib` is 500; it must be 128 or less"));
         assert!(wrong("[context]\nstrategy = 'window'").starts_with("[context] has no effect on a server\nhint: "));
         assert!(wrong("environment = { weight = 2 }").contains("write its keys in [environments.NAME]"));
     }

@@ -281,5 +281,5 @@ fn an_mcp_server_in_the_file_of_a_gateway_is_refused_as_what_it_is() {
         std::fs::read_to_string(desk.path("gateway.toml")).expect("a file").replace("mcp =", "# mcp ="),
     );
     let refused = desk.host(&["gateway", "gateway.toml", "--plugins", PLUGINS]).mistake("no plugin");
-    assert!(refused.contains("[plugins.clock] is unused: --plugins gives no such plugin"), "{refused}");
+    assert!(refused.contains("[plugins.clock] is unused: no such plugin is given"), "{refused}");
 }

@@ -51,7 +51,7 @@ fn adapters_train_in_whole_runs() {
         assert_eq!(outcome.code, Some(2), "{}", outcome.talk);
         outcome.talk
     };
-    assert!(refused("policy.lora={rank=0, alpha=1.0}").contains("invalid `lora.rank`: it is 0"));
+    assert!(refused("policy.lora={rank=0, alpha=1.0}").contains("`policy.lora.rank` is 0; it must be 1 or more"));
     assert!(refused("policy.lora={rank=1, alpha=1.0, modules=[\"query\"]}").contains("unknown variant `query`"));
     assert!(refused("policy.device=\"gpu\"").contains("expected `cpu` or `cuda`"));
     // The project's libtorch has no CUDA.

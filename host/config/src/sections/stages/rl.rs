@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{RecordedPreferences, StageSeat, TurnSchedule, add_kind};
 use crate::error::RunFileError;
-use crate::hint;
 use crate::learning_rate::check_schedule;
+use crate::parse::hint;
 use crate::sections::preset_flags::{OFF, lay_over};
 
 /// Default of `step_divergence`: studies/holding.md.

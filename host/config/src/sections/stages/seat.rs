@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::hint;
+use crate::parse::hint;
 
 /// Optimiser and algorithm flags of a `separate` seat's model, laid over those of the stage.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]

@@ -5,12 +5,10 @@ use serde_json::Value as Schema;
 use toml::de::{DeTable, Error};
 use toml::{Table, Value};
 
-use crate::hint;
-use crate::mismatch::{Mismatch, PathStep, exceeded, fits};
-use crate::overlay::{name_of, parse_value};
+use crate::parse::hint;
+use crate::parse::mismatch::{Mismatch, PathStep, exceeded, fits};
+use crate::parse::overlay::{name_of, parse_value};
 use crate::reference::words::{range, toml_value};
-use crate::run_file::RunFile;
-use crate::top_level::from_text;
 
 /// Reason why a run file is refused.
 pub(crate) enum RunFileRefusal {
@@ -55,11 +53,7 @@ impl RunFileRefusal {
                     [PathStep::Key("stages".to_owned()), PathStep::Index(*stage), PathStep::Key("kind".to_owned())];
                 at_line(text, &path, &no_kind(name))
             }
-            // An error from the text, not from the table, shows the line.
-            Self::Parser(error) => match from_text::<RunFile>(text) {
-                Err(shown) => hint::explain(&shown.to_string()),
-                Ok(_) => hint::explain(error.message()),
-            },
+            Self::Parser(error) => hint::explain(error.message()),
         }
     }
 

@@ -12,9 +12,9 @@ use toml::{Spanned, Table, Value};
 
 use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
-use crate::hint;
-use crate::mismatch::Mismatch;
-use crate::refusal::RunFileRefusal;
+use crate::parse::hint;
+use crate::parse::mismatch::Mismatch;
+use crate::parse::refusal::RunFileRefusal;
 
 /// Parses the text of a file; `origin` names it in messages. `T` is a struct with the keys beside those of the rules, and
 /// `defaults` has values of keys that the text lacks.
@@ -29,7 +29,9 @@ pub fn parse_with_rules<T: DeserializeOwned>(
     let read = || {
         let mut table = toml::from_str(text).map_err(|error: Error| hint::explain(&error.to_string()))?;
         lay_below(&mut table, defaults);
-        if let Some(mismatch) = Mismatch::in_run_file(&table) {
+        let is_of_rules = |key: &str| field_names::<EpisodeRules>().contains(&key);
+        let rules = table.clone().into_iter().filter(|(key, _)| is_of_rules(key)).collect();
+        if let Some(mismatch) = Mismatch::in_run_file(&rules) {
             return Err(RunFileRefusal::Value(mismatch).in_file(text, &table));
         }
         // An error from the text, not from the table, shows the line.

@@ -63,7 +63,7 @@ impl<'a> Search<'a> {
     }
 
     /// The schema that applies to a value: behind references and conditions, and of several schemas the one that suits
-    /// the value, or the first.
+    /// the value.
     fn applied(&self, value: &Value, schema: &'a Schema) -> &'a Schema {
         if let Some(name) = target(schema) {
             return self.applied(value, &self.definitions[name]);
@@ -75,8 +75,15 @@ impl<'a> Search<'a> {
         let Some(choices) = schema.get("anyOf").or(schema.get("oneOf")).and_then(Schema::as_array) else {
             return schema;
         };
-        let choice = choices.iter().find(|choice| self.suits(value, choice)).or(choices.first());
-        choice.map_or(schema, |choice| self.applied(value, choice))
+        if let Some(choice) = choices.iter().find(|choice| self.suits(value, choice)) {
+            return self.applied(value, choice);
+        }
+        // A word such as `"off"` stands beside the only other possibility; of several, the parser names all.
+        let mut others = choices.iter().filter(|choice| choice.get("const").is_none());
+        match (others.next(), others.next()) {
+            (Some(only), None) => self.applied(value, only),
+            _ => &Schema::Null,
+        }
     }
 
     /// Whether a value has the type of a schema, and a table also its tag.
