@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{load, median, microseconds, print, print_in, root};
 use gymkhana_record::{Call, Seed};
-use gymkhana_sandbox::{Answer, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
+use gymkhana_sandbox::{Limits, Plugin, Sandbox, SandboxConfig, ToolOutput, ToolSession};
 use serde_json::json;
 
 /// The line that other systems were measured with.
@@ -101,7 +101,7 @@ async fn times(plugin: &Plugin, effort: Effort) -> Result<()> {
     Ok(())
 }
 
-fn check(answer: &Answer) -> Result<()> {
+fn check(answer: &ToolOutput) -> Result<()> {
     let said = gymkhana_record::text_of(&answer.content);
     ensure!(!answer.failed && said == "42", "the tool says {said}");
     Ok(())
