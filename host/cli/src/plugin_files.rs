@@ -7,7 +7,7 @@ use gymkhana_registry::{Lock, Requirement};
 
 use crate::args::registry::FetchArgs;
 use crate::error::{CliError, CliResult};
-use crate::plugins::{Component, sorted};
+use crate::plugins::{ComponentBytes, sorted};
 use crate::printer::Printer;
 
 /// Plugins by name.
@@ -19,7 +19,7 @@ pub fn named(
     _fetch: FetchArgs,
     _began_with: Option<&Path>,
     _printer: &Printer,
-) -> CliResult<Vec<Component>> {
+) -> CliResult<Vec<ComponentBytes>> {
     match wanted.as_deref() {
         None => Err(CliError::left_out("no plugins are given with --plugins", "projects, which list plugins")),
         Some([]) => Ok(vec![]),

@@ -95,8 +95,9 @@ impl EpisodeRules {
     /// used.
     pub fn forget_sources(&mut self) {
         self.plugins.retain(|_, section| {
-            let (is_off, is_named) = (section.is_off(), section.source.take().is_some());
-            !is_off && !(is_named && *section == PluginSection::default())
+            let is_off = section.is_off();
+            let says_nothing = section.source.take().is_some() && *section == PluginSection::default();
+            !is_off && !says_nothing
         });
     }
 

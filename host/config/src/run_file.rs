@@ -146,7 +146,7 @@ impl RunFile {
                 defaults::write_out(&mut table);
                 write_out_sources(&mut table);
                 match Mismatch::in_run_file(&table) {
-                    Some(mismatch) => Err(RunFileRefusal::Value(mismatch)),
+                    Some(mismatch) => Err(RunFileRefusal::Value(Box::new(mismatch))),
                     None => top_level::from_table::<Self>(table.clone())
                         .map_err(|error| RunFileRefusal::of_parser(error, &table)),
                 }

@@ -142,7 +142,7 @@ def test_a_failed_step_ends_the_episode_as_that_of_a_plugin(kind, failure, said)
 
 
 def test_a_failed_start_is_that_of_a_plugin():
-    with pytest.raises(gk.PluginError, match=r"sdk_classes\.py:\d+ in start: RuntimeError: it is broken") as broken:
+    with pytest.raises(gk.PluginError, match=r"sdk_classes\.py:\d+ in reset: RuntimeError: it is broken") as broken:
         gk.local(classes.BrokenStart).env().reset()
     assert broken.value.kind == "trap"
     with pytest.raises(gk.PluginError, match="seat 3 does not exist; the environment has 1") as wrong:
@@ -175,7 +175,7 @@ def test_mistakes_say_what_to_do():
     with pytest.raises(gk.LoadError, match="`int` cannot be used") as wrong:
         gk.local(int)
     assert wrong.value.hint == "give a subclass of Environment, Tool or Reward of gymkhana_sdk"
-    half = type("Half", (classes.Environment,), {"start": classes.Ending.start, "step": classes.Ending.step})
+    half = type("Half", (classes.Environment,), {"reset": classes.Ending.reset, "step": classes.Ending.step})
     with pytest.raises(gk.LoadError, match="`Half` cannot be used: it does not define `splits`") as lacking:
         gk.local(half)
     assert lacking.value.hint == "define it"

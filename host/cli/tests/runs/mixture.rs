@@ -266,6 +266,7 @@ fn environments_that_do_not_fit_are_refused() {
             "other seats",
             example
                 .replace("\"frozen-lake\"", "\"tic-tac-toe\"")
+                .replace("frozen-lake = \"^0.1\"\n", "")
                 .replace("map = \"random\", size = 4, slippery = false, turns = 16", ""),
             "plugins/word-problems.wasm,plugins/tic-tac-toe.wasm,plugins/calculator.wasm,plugins/answer-match.wasm",
             "the environments of a run have the same seats",

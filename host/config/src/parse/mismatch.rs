@@ -109,10 +109,13 @@ pub(crate) fn fits(value: &Value, schema: &Schema) -> bool {
     has_type(value, schema) && exceeded(value, schema).is_none()
 }
 
+/// Whether a number holds a bound.
+type Holds = fn(f64, f64) -> bool;
+
 /// What a number that exceeds a bound of a schema must be, in words. One that is not finite exceeds every bound.
 pub(crate) fn exceeded(value: &Value, schema: &Schema) -> Option<String> {
     let number = value.as_float().or(value.as_integer().map(|number| number as f64))?;
-    let bounds: [(&str, &str, fn(f64, f64) -> bool); 4] = [
+    let bounds: [(&str, &str, Holds); 4] = [
         ("minimum", "or more", |number, bound| number >= bound),
         ("exclusiveMinimum", "above", |number, bound| number > bound),
         ("maximum", "or less", |number, bound| number <= bound),

@@ -13,7 +13,7 @@ use crate::reference::words::{range, toml_value};
 /// Reason why a run file is refused.
 pub(crate) enum RunFileRefusal {
     /// A value has another type, or is beyond a bound.
-    Value(Mismatch),
+    Value(Box<Mismatch>),
     /// The `kind` of a stage is the name of an algorithm.
     Algorithm {
         /// Place of the stage, from 0.

@@ -32,7 +32,7 @@ pub fn parse_with_rules<T: DeserializeOwned>(
         let is_of_rules = |key: &str| field_names::<EpisodeRules>().contains(&key);
         let rules = table.clone().into_iter().filter(|(key, _)| is_of_rules(key)).collect();
         if let Some(mismatch) = Mismatch::in_run_file(&rules) {
-            return Err(RunFileRefusal::Value(mismatch).in_file(text, &table));
+            return Err(RunFileRefusal::Value(Box::new(mismatch)).in_file(text, &table));
         }
         // An error from the text, not from the table, shows the line.
         let parsed = from_table::<T>(table).map_err(|error| from_text::<T>(text).err().unwrap_or(error));

@@ -41,6 +41,7 @@ impl Reporter for Warnings {
 ///
 /// `tasks` are those of the groups, drawn as in a run by default. `interrupted` is asked ten times in a second.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "they are keywords in Python")]
 #[pyo3(signature = (plugins, file, *, groups, size, temperature, tasks=None, out=None, interrupted=None))]
 pub fn play(
     py: Python<'_>,

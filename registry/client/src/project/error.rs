@@ -40,7 +40,7 @@ pub enum ProjectError {
         /// The requirement.
         versions: String,
         /// Plugin.
-        name: PluginName,
+        name: Box<PluginName>,
         /// The file.
         path: PathBuf,
         /// Cause.
@@ -57,7 +57,7 @@ pub enum ProjectError {
         /// The project file.
         path: PathBuf,
         /// Two plugins of this short name.
-        candidates: [PluginName; 2],
+        candidates: Box<[PluginName; 2]>,
     },
     /// The project does not require the plugin.
     #[error("`{path}` has no plugin `{name}`\nhint: its plugins are {}", listed(known))]
@@ -105,7 +105,7 @@ pub enum ProjectError {
     },
     /// The client of the registries cannot be set up.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] Box<OpenError>),
     /// A plugin cannot be resolved or downloaded.
     #[error(transparent)]
     Registry(#[from] Box<RegistryClientError>),
@@ -116,6 +116,12 @@ impl ProjectError {
     #[must_use]
     pub fn no_consent(pinned: &LockEntry, open: Vec<Capability>) -> Self {
         Self::NoConsent { name: pinned.name.clone(), version: pinned.version.clone(), open }
+    }
+}
+
+impl From<OpenError> for ProjectError {
+    fn from(error: OpenError) -> Self {
+        Self::Open(Box::new(error))
     }
 }
 

@@ -158,7 +158,9 @@ impl Project {
             };
             match versions.parse() {
                 Ok(versions) => Ok((name, ProjectDependency { versions, allow })),
-                Err(source) => Err(ProjectError::Versions { versions, name, path: path.clone(), source }),
+                Err(source) => {
+                    Err(ProjectError::Versions { versions, name: Box::new(name), path: path.clone(), source })
+                }
             }
         };
         let plugins = plugins
@@ -191,7 +193,7 @@ impl Project {
             (Some(one), Some(other)) => Err(ProjectError::Ambiguous {
                 name: name.to_owned(),
                 path: self.path.clone(),
-                candidates: [one.clone(), other.clone()],
+                candidates: Box::new([one.clone(), other.clone()]),
             }),
             (None, _) => Err(ProjectError::Unknown {
                 name: name.to_owned(),

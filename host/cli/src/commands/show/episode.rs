@@ -13,7 +13,7 @@ use crate::units::{self, counted};
 /// Prints an episode of a run.
 pub(super) fn show(run: &RunReader, record: &EpisodeRecord, printer: &Printer) -> CliResult<()> {
     printer.result(format!("episode {}  task {}  ended: {}", record.id, record.task_name(), record.ending));
-    let file = run_file_of(&run, &[])?;
+    let file = run_file_of(run, &[])?;
     if !record.unsandboxed.is_empty() {
         printer.labelled("without sandbox", None, &record.unsandboxed.join(", "));
     }

@@ -117,7 +117,7 @@ pub(super) fn show(run: &RunReader, which: WhichEpisodes, args: &ShowArgs, print
 
 /// Index of a stage of the run file.
 fn stage_index(run: &RunReader, name: &str) -> CliResult<u32> {
-    let file = run_file_of(&run, &[])?;
+    let file = run_file_of(run, &[])?;
     let names: Vec<&str> = file.stages.iter().map(gymkhana_config::Stage::name).collect();
     let index = names.iter().position(|known| *known == name);
     index.map(|index| index as u32).ok_or_else(|| {

@@ -89,7 +89,7 @@ impl Training {
 
 /// Training of the stages whose metrics have a success.
 pub(super) fn training(run: &RunReader) -> CliResult<Vec<Training>> {
-    let file = run_file_of(&run, &[])?;
+    let file = run_file_of(run, &[])?;
     let mut stages: BTreeMap<u32, Vec<MetricsLine>> = BTreeMap::new();
     for line in run.metrics()?.into_iter().filter(|line| line.values.contains_key("success")) {
         stages.entry(line.stage).or_default().push(line);
