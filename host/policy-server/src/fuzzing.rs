@@ -7,7 +7,7 @@ use gymkhana_policy::{Conversation, GenerateRequest, Sampling, ScoreRequest};
 use gymkhana_record::Seed;
 use serde_json::Value;
 
-use crate::answer::{Answer, ServerTokens, check_log_probs, validate};
+use crate::answer::{SamplingResponse, ServerTokens, check_log_probs, validate};
 use crate::models::models;
 use crate::{sglang, text, vllm};
 
@@ -26,9 +26,9 @@ pub fn read_answer(answer: &Value, chat: &ChatFormat) {
         vllm::read_generated(answer, &request.tokens),
         sglang::read_generated(answer, None),
         sglang::read_generated(answer, Some(3)),
-        text::read_generated(answer, &request, chat).map(Answer::Tokens),
+        text::read_generated(answer, &request, chat).map(SamplingResponse::Tokens),
     ] {
-        if let Ok(Answer::Tokens(tokens)) = read {
+        if let Ok(SamplingResponse::Tokens(tokens)) = read {
             check_reply(tokens, &request);
         }
     }

@@ -13,7 +13,7 @@ use crate::codec::{ParcelHeader, Parts};
 use crate::coordinator::heartbeat::Heartbeat;
 use crate::description::Description;
 use crate::limits::{check_call, check_header};
-use crate::messages::{Job, PolicyAnswer, PolicyCall, ResultHeader, Verdict, decode, encode};
+use crate::messages::{PolicyAnswer, PolicyCall, ResultHeader, Verdict, WorkerJob, decode, encode};
 use crate::signature::{OwnerKey, Signer, WorkerKeys};
 use crate::signed::{SignedMessage, decode_signed, encode_signed};
 use crate::trainer::check_records;
@@ -37,7 +37,7 @@ pub fn read_message(form: u8, message: &[u8]) {
         }
         6 => drop(decode::<PolicyAnswer>(message)),
         7 => read_json::<Verdict>(message),
-        8 => read_json::<Job>(message),
+        8 => read_json::<WorkerJob>(message),
         9 => read_json::<EpisodeRequest>(message),
         10 => read_json::<EpisodeOutcome>(message),
         11 => drop(check_records(&job(), message)),
@@ -108,10 +108,10 @@ fn read_reply(message: &[u8]) {
 }
 
 /// A group of two episodes.
-fn job() -> Job {
+fn job() -> WorkerJob {
     let id = EpisodeId { stage: 0, phase: Phase::Train, step: 3, group: 7, member: 0, attempt: 0 };
     let task = TaskRef { split: "train".to_owned(), index: 0 };
     let group = GroupPlan { id, task, seeds: Seed(9), sampling: Sampling::GREEDY, place: 0, size: 2, turns: None };
     let group = gymkhana_orchestration::remote::GroupJob { environment: 0, group, plan: SamplingPlan::default() };
-    Job { number: 7, group }
+    WorkerJob { number: 7, group }
 }

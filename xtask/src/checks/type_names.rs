@@ -1,7 +1,7 @@
 //! Names of types that more than one crate defines.
 //!
 //! Structures, enumerations, traits and aliases at the top level of a file count. Left out are code of tests, items inside
-//! of functions and macros, and generated files.
+//! of functions, macros and inner modules, and generated files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
