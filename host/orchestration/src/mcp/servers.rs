@@ -18,7 +18,7 @@ pub(crate) fn plugin(rules: &EpisodeRules, name: &str, bytes: &[u8], mode: Outbo
     let section = servers(rules).find(|(server, _)| *server == name).map(|(_, section)| section);
     let section = section.ok_or_else(|| {
         let message = format!("the tool `{name}` is an MCP server, but the run file does not say how to reach it");
-        RunError::user(message).with_hint(format!("add `mcp` to [tools.{name}], or leave the tool out"))
+        RunError::user(message).with_hint(format!("add `mcp` to [plugins.{name}], or leave the tool out"))
     })?;
     let server = match mode {
         OutboundMode::Live => Some(server(name, section)?),
