@@ -178,7 +178,7 @@ pub struct RunArgs {
     pub run_file: Option<PathBuf>,
     /// Plugins: files or registry names [default: run file's or project's]
     ///
-    /// They win over plugins of the same names in [plugins] of the run file, and are added to the others. A path ends
+    /// They win over plugins of the same names in `[plugins]` of the run file, and are added to the others. A path ends
     /// in `.wasm` or starts with `.` or `/`; other words are names, such as `calculator@^0.1`, which gymkhana.lock
     /// pins. Without any, the plugins of gymkhana.toml run.
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
