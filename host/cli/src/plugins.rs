@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gymkhana_config::EpisodeRules;
-use gymkhana_orchestration::plugins::{PluginFile, pin, read_file};
+use gymkhana_orchestration::plugins::{PluginFile, pin, read_file, read_file_of};
 use gymkhana_registry::{Lock, PluginSource, Requirement};
 
 use crate::args::registry::FetchArgs;
@@ -48,7 +48,7 @@ impl<'a> WantedPlugins<'a> {
     /// Reads and downloads the plugins and pins them; those of the project if none is named.
     ///
     /// # Errors
-    /// If no plugin is named and there is no project, or one cannot be read or resolved.
+    /// If the command, the file and the project name none, or a plugin cannot be read or resolved.
     pub fn gather(&self, printer: &Printer) -> CliResult<(Vec<PluginFile>, Lock)> {
         let (mut read, mut wanted) = sorted(self.given, printer)?;
         self.add_named(&mut read, &mut wanted)?;
@@ -79,23 +79,10 @@ impl<'a> WantedPlugins<'a> {
             }
             match source {
                 PluginSource::Name(requirement) => wanted.push(requirement),
-                PluginSource::File(path) => read.push(file_named(name, &folder.join(path))?),
+                PluginSource::File(path) => read.push(read_file_of(name, &folder.join(path))?),
             }
         }
         Ok(())
-    }
-}
-
-/// The component in a file, whose plugin must have this short name.
-fn file_named(name: &str, path: &Path) -> CliResult<ComponentBytes> {
-    let component = read_file(path)?;
-    let (files, _) = pin(vec![component.clone()])?;
-    match files.iter().find(|file| file.name != name) {
-        None => Ok(component),
-        Some(other) => {
-            let message = format!("plugins.{name}.use is `{}`, which holds plugin `{}`", path.display(), other.name);
-            Err(CliError::user(message).with_hint(format!("write it below [plugins.{}]", other.name)))
-        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The rules of an episode: its plugins with their options and grants, and its limits, whoever samples and whatever
-//! trains.
+//! The rules of an episode: its plugins with their options and grants, and its limits. Runs, gateways and servers share
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

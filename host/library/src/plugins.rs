@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gymkhana_config::EpisodeRules;
-use gymkhana_orchestration::plugins::{PluginFile, pin, read_file};
+use gymkhana_orchestration::plugins::{PluginFile, pin, read_file_of};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use gymkhana_registry::{Lock, PluginSource};
 use gymkhana_registry_client::{Pins, PluginResolver};
@@ -18,9 +18,9 @@ pub(crate) async fn fetch(
     reporter: &dyn Reporter,
 ) -> RunResult<(Vec<PluginFile>, Lock)> {
     let (mut read, mut wanted) = (vec![], vec![]);
-    for (_, source) in rules.sources().user_error()? {
+    for (name, source) in rules.sources().user_error()? {
         match source {
-            PluginSource::File(path) => read.push(read_file(&base.join(path))?),
+            PluginSource::File(path) => read.push(read_file_of(name, &base.join(path))?),
             PluginSource::Name(requirement) => wanted.push(requirement),
         }
     }

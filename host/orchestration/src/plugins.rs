@@ -61,6 +61,21 @@ pub fn read_file(path: &Path) -> RunResult<(String, Vec<u8>)> {
     Ok((path.display().to_string(), read))
 }
 
+/// Reads a component that `[plugins.NAME]` names; its plugin must have this short name.
+///
+/// # Errors
+/// As [`read_file`], or if the file holds another plugin.
+pub fn read_file_of(name: &str, path: &Path) -> RunResult<(String, Vec<u8>)> {
+    let component = read_file(path)?;
+    let found = entry(&component.0, &component.1)?.name;
+    if found.name() == name {
+        return Ok(component);
+    }
+    let (path, found) = (path.display(), found.name());
+    let message = format!("plugins.{name}.use is `{path}`, which holds plugin `{found}`");
+    Err(RunError::user(message).with_hint(format!("write it below [plugins.{found}]")))
+}
+
 /// The component in the folder of a path whose name is most similar to that of the path.
 fn near_file(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

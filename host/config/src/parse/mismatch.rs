@@ -78,7 +78,7 @@ impl<'a> Search<'a> {
         if let Some(choice) = choices.iter().find(|choice| self.suits(value, choice)) {
             return self.applied(value, choice);
         }
-        // A word such as `"off"` stands beside the only other possibility; of several, the parser names all.
+        // A word such as `"off"` has one alternative, which is checked. If there are several, the parser names them all.
         let mut others = choices.iter().filter(|choice| choice.get("const").is_none());
         match (others.next(), others.next()) {
             (Some(only), None) => self.applied(value, only),

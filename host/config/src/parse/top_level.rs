@@ -138,7 +138,7 @@ impl<'de> DeserializeSeed<'de> for KnownKey<'_> {
 /// Names of the fields of a struct that derives `Deserialize`.
 fn field_names<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
-    // The reader of names returns an error in the place of a value.
+    // The reader of names returns an error instead of a value.
     let _ = T::deserialize(FieldNames(&mut names));
     names
 }

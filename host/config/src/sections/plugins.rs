@@ -175,7 +175,7 @@ impl PluginSection {
         self.http.iter().try_for_each(|rule| rule.check(plugin))
     }
 
-    /// Checks the server, which is a tool in the place of a plugin.
+    /// Checks the server, which is a tool without a plugin.
     fn check_server(&self, plugin: &str) -> Result<(), RunFileError> {
         let Some(mcp) = &self.mcp else { return Ok(()) };
         let excluded = [
