@@ -1,4 +1,4 @@
-//! The routes of all doors over two first-party plugins, without a socket.
+//! The routes of all endpoints over two first-party plugins, without a socket.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,7 @@ use gymkhana_orchestration::{Reporter, Silent};
 use gymkhana_sandbox::GuestThreads;
 use gymkhana_serve::catalog::Catalog;
 use gymkhana_serve::config::ServeFile;
-use gymkhana_serve::doors;
+use gymkhana_serve::endpoints;
 use gymkhana_serve::records::Records;
 use gymkhana_serve::session::SessionTable;
 use tokio::runtime::Runtime;
@@ -35,7 +35,7 @@ static SERVED: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
         // The threads run as long as the process.
         let guests = Box::leak(Box::new(GuestThreads::start_with(1).expect("threads")));
         let sessions = SessionTable::new(catalog, &config, Arc::new(Records::none()), guests.handle().clone());
-        doors::router(&sessions, &config).expect("routes").layer(Extension(Client::anyone()))
+        endpoints::router(&sessions, &config).expect("routes").layer(Extension(Client::anyone()))
     });
     (runtime, router)
 });

@@ -28,11 +28,11 @@ const FRAMEWORKS: &str = include_str!("../requirements/frameworks.txt");
 const TRACES: &str = include_str!("../requirements/traces.txt");
 /// Folder of the locked clients for JavaScript.
 const CLIENTS_NPM: &str = "clients-npm";
-/// Clients of the doors of `host serve`, beside the frameworks of the Python package's adapters.
-const DOORS: &str = include_str!("../requirements/doors.txt");
+/// Clients of the endpoints of `host serve`, beside the frameworks of the Python package's adapters.
+const ENDPOINTS: &str = include_str!("../requirements/endpoints.txt");
 /// transformers without its libraries for models.
 const CHAT: &str = include_str!("../requirements/chat.txt");
-/// Locked packages of a published MCP server in Python, clients of the door for MCP, and Node for packages of npm.
+/// Locked packages of a published MCP server in Python, clients of the endpoint for MCP, and Node for packages of npm.
 const MCP: &str = include_str!("../requirements/mcp.txt");
 
 /// Folder with the locked packages of npm: a published MCP server, and the protocol's conformance suite.
@@ -47,11 +47,11 @@ const TINKER: &str = include_str!("../requirements/tinker.txt");
 /// Runs that SkyRL's server samples and trains.
 const TINKER_TESTS: &str = "tests/reference/tinker";
 
-/// Tests of the door for MCP.
+/// Tests of the endpoint for MCP.
 const MCP_TESTS: &str = "tests/reference/mcp";
 
-/// Tests of the doors.
-const DOORS_TESTS: &str = "tests/reference/doors";
+/// Tests of the endpoints.
+const ENDPOINTS_TESTS: &str = "tests/reference/endpoints";
 
 /// The program that compares chat templates.
 const CHAT_PROGRAM: &str = "tests/reference/chat/compare.py";
@@ -87,8 +87,8 @@ pub enum Reference {
     Traces,
     /// The wheel of the Python package, alone and beside Ray, TRL, verifiers and others; needs 10 GB of disk.
     Python,
-    /// Official clients of the doors of `host serve`, TRL and verifiers; needs 10 GB of disk.
-    Doors,
+    /// Official clients of the endpoints of `host serve`, TRL and verifiers; needs 10 GB of disk.
+    Endpoints,
     /// Published chat templates, rendered and tokenised by transformers.
     Chat,
     /// SmolLM2-135M-Instruct from a GGUF file, beside transformers and llama.cpp; needs 10 GB of disk.
@@ -108,7 +108,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Clients => clients(workspace),
         Reference::Traces => traces(workspace),
         Reference::Python => wheel_test::run(workspace),
-        Reference::Doors => doors(workspace),
+        Reference::Endpoints => endpoints(workspace),
         Reference::Chat => chat(workspace),
         Reference::Pretrained => pretrained(workspace),
         Reference::Workers => workers(workspace),
@@ -170,12 +170,12 @@ fn traces(workspace: &Workspace) -> anyhow::Result<()> {
     step("traces: tests", || ignored_tests(workspace, &["runs"], "exports", ("GYMKHANA_TRACES_PYTHON", &python)))
 }
 
-/// Runs the tests of `tests/reference/doors` against `host serve`.
-fn doors(workspace: &Workspace) -> anyhow::Result<()> {
-    let requirements = format!("{}{DOORS}", wheel_test::ADAPTERS);
-    let python = step("doors: Python", || ensure_python_as_listed(&workspace.root, "doors", &requirements))?;
-    step("doors: host", || build_host(workspace))?;
-    step("doors: tests", || execute(&mut served_tests(workspace, &python, DOORS_TESTS)))
+/// Runs the tests of `tests/reference/endpoints` against `host serve`.
+fn endpoints(workspace: &Workspace) -> anyhow::Result<()> {
+    let requirements = format!("{}{ENDPOINTS}", wheel_test::ADAPTERS);
+    let python = step("endpoints: Python", || ensure_python_as_listed(&workspace.root, "endpoints", &requirements))?;
+    step("endpoints: host", || build_host(workspace))?;
+    step("endpoints: tests", || execute(&mut served_tests(workspace, &python, ENDPOINTS_TESTS)))
 }
 
 /// Compares the chat templates of published packages with transformers.
@@ -242,7 +242,7 @@ fn workers(workspace: &Workspace) -> anyhow::Result<()> {
     })
 }
 
-/// Builds the program that the tests of doors start. A build of the workspace shares its crates with the tests.
+/// Builds the program that the tests of endpoints start. A build of the workspace shares its crates with the tests.
 fn build_host(workspace: &Workspace) -> anyhow::Result<()> {
     let build = ["build", "--release", "--workspace", "--bin", "host"];
     execute(cargo().args(build).current_dir(&workspace.root))
@@ -256,7 +256,7 @@ fn served_tests(workspace: &Workspace, python: &Path, folder: &str) -> Command {
     tests
 }
 
-/// Plays an episode with published MCP servers, and replays it without them; then clients against the door of `host
+/// Plays an episode with published MCP servers, and replays it without them; then clients against the endpoint of `host
 /// serve`.
 fn mcp(workspace: &Workspace) -> anyhow::Result<()> {
     let python = step("mcp: Python", || ensure_python(&workspace.root, "mcp", MCP))?;
@@ -272,7 +272,7 @@ fn mcp(workspace: &Workspace) -> anyhow::Result<()> {
         execute(command.current_dir(&workspace.root))
     })?;
     step("mcp: host", || build_host(workspace))?;
-    step("mcp: clients of the door", || {
+    step("mcp: clients of the endpoint", || {
         let mut tests = served_tests(workspace, &python, MCP_TESTS);
         execute(tests.env("GYMKHANA_MCP_NODE", node.get_program()).env("GYMKHANA_MCP_CONFORMANCE", &packages))
     })

@@ -122,7 +122,7 @@ async fn play(draws: &Arc<Draws>, barrier: bool) -> Result<f64> {
     let sandbox = Sandbox::new(&SandboxConfig::default())?;
     let barriers = barrier.then(|| Arc::new(Barriers::new(draws.episodes, draws.turns)));
     let latency = Latency { draws: Arc::clone(draws), barriers: barriers.clone() };
-    let tool = load_granted(&sandbox, "guest-asking-tool")?.granting(Arc::new(latency));
+    let tool = load_granted(&sandbox, "guest-asking-tool")?.with_granted_outbound(Arc::new(latency));
     let environment = load(&sandbox, "word-problems")?;
     let turns = u32::try_from(draws.turns)?;
     let rollout = Arc::new(rollout(&environment, &[&tool], &[], turns, "environment.success").await?);

@@ -25,7 +25,7 @@ pub fn run(effort: Effort) -> Result<()> {
         let sandbox = Sandbox::new(&config)?;
         // A separate sandbox that stays alive, because memory that it returned would distort the second measurement.
         let small = Sandbox::new(&SandboxConfig { max_instances: Some(shared_count / SHARED_BY.get() + 1), ..config })?;
-        let shared = fill(&load(&small, "guest-echo")?.shared_by(SHARED_BY), shared_count).await?;
+        let shared = fill(&load(&small, "guest-echo")?.with_shared_instances(SHARED_BY), shared_count).await?;
         let plugin = load(&sandbox, "guest-echo")?;
         let isolated = fill(&plugin, isolated_count).await?;
         let before = Instant::now();

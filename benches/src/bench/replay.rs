@@ -81,7 +81,7 @@ async fn table(sandbox: &Sandbox, name: &str) -> Result<Rollout> {
     let (mut environment, calculator, answer) =
         (load_granted(sandbox, name)?, load(sandbox, "calculator")?, load(sandbox, "answer-match")?);
     if name == "booking" {
-        environment = environment.granting(Arc::new(guest()));
+        environment = environment.with_granted_outbound(Arc::new(guest()));
     }
     let rewards = if name == "word-problems" { vec![&answer] } else { vec![] };
     rollout(&environment, &[&calculator], &rewards, 12, "environment.success").await

@@ -32,7 +32,7 @@ const REPLY: &str = "<tool_call>\n{\"name\": \"calculate\", \"arguments\": {\"ex
 const TURNS: u32 = 3;
 /// Episodes per task, scored together.
 const GROUP: u64 = 10;
-const MOST_SHARED: u64 = 10_000;
+const MAX_SHARED: u64 = 10_000;
 /// Number of concurrent episodes of a smoke run.
 const FEW: u64 = 10;
 const SHARED_BY: NonZeroU32 = NonZeroU32::new(1000).expect("not zero");
@@ -68,18 +68,19 @@ fn measure(memory_of: Option<Sharing>, effort: Effort) -> Result<()> {
         // The limit fits all plugins of an episode: an environment, a tool, and a reward at the end.
         let most = effort.pick(u64::from(sandbox.counters().places) / 3 / GROUP * GROUP, FEW);
         let isolated = Table { sandbox: &sandbox, plugins: [&environment, &tool, &reward] };
-        let (shared_environment, shared_tool) = (environment.shared_by(SHARED_BY), tool.shared_by(SHARED_BY));
+        let (shared_environment, shared_tool) =
+            (environment.with_shared_instances(SHARED_BY), tool.with_shared_instances(SHARED_BY));
         let shared = Table { sandbox: &sandbox, plugins: [&shared_environment, &shared_tool, &reward] };
         match memory_of {
             None => print_all(&isolated, &shared, most, effort).await,
             Some(Sharing::Isolated) => isolated.print_kilobytes(most).await,
-            Some(Sharing::Shared) => shared.print_kilobytes(effort.pick(MOST_SHARED, FEW)).await,
+            Some(Sharing::Shared) => shared.print_kilobytes(effort.pick(MAX_SHARED, FEW)).await,
         }
     })
 }
 
 async fn print_all(isolated: &Table<'_>, shared: &Table<'_>, most: u64, effort: Effort) -> Result<()> {
-    let (episodes, rounds, most_shared) = (effort.pick(2_000, FEW), effort.pick(3, 1), effort.pick(MOST_SHARED, FEW));
+    let (episodes, rounds, most_shared) = (effort.pick(2_000, FEW), effort.pick(3, 1), effort.pick(MAX_SHARED, FEW));
     let (few, many) = (isolated.rounds(10, episodes, rounds).await?, isolated.rounds(most, most, rounds).await?);
     let (shared_few, shared_many) =
         (shared.rounds(10, episodes, rounds).await?, shared.rounds(most_shared, most_shared, rounds).await?);

@@ -59,7 +59,7 @@ pub(crate) struct Fixture {
 
 /// The plugin with synthetic answers to its outbound calls, in episodes and outside of them.
 pub(crate) fn with_synthetic_answers(plugin: &Plugin) -> Plugin {
-    plugin.granting(Arc::new(SyntheticOutbound)).asking(Arc::new(SyntheticOutbound))
+    plugin.with_granted_outbound(Arc::new(SyntheticOutbound)).with_outbound(Arc::new(SyntheticOutbound))
 }
 
 impl Fixture {
@@ -81,7 +81,7 @@ impl Fixture {
     async fn open(plugin: Plugin, settings: SuiteSettings, extent: Extent) -> Result<Self, Stop> {
         let plugin = with_synthetic_answers(&plugin.with_assets(settings.assets.clone()));
         let plugin = match &settings.log {
-            Some(log) => plugin.logging(Arc::clone(log)),
+            Some(log) => plugin.with_log_sink(Arc::clone(log)),
             None => plugin,
         };
         let asking = |(plugin, options): (Plugin, _)| (with_synthetic_answers(&plugin), options);

@@ -23,5 +23,5 @@ mod tree;
 
 pub use finished_episode::FinishedEpisode;
 pub use measure::{MeasureProgress, Measured, measure};
-pub use settings::{MOST_MEMORY, SuiteSettings, limits};
+pub use settings::{MAX_MEMORY, SuiteSettings, limits};
 pub use suite::{CheckInfo, SuiteError, all_checks, check_plugin};

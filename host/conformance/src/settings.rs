@@ -9,14 +9,14 @@ use gymkhana_sandbox::{Assets, Limits, LogSink, Plugin};
 use crate::FinishedEpisode;
 
 /// Default limit of instructions per call, about one second's worth: the default of a run.
-const MOST_FUEL: u64 = 1_000_000_000;
+const MAX_FUEL: u64 = 1_000_000_000;
 
 /// Default limit of memory per instance where an author tries out a plugin, in bytes. It is above the default of a run,
 /// because no run file says what a plugin with a language runtime may use: CPython with SymPy begins with 72 MiB.
-pub const MOST_MEMORY: u64 = 256 << 20;
+pub const MAX_MEMORY: u64 = 256 << 20;
 
 /// Default maximum number of option settings.
-const MOST_SETTINGS: usize = 32;
+const MAX_SETTINGS: usize = 32;
 
 /// Settings of a check of one plugin.
 #[derive(Clone)]
@@ -54,10 +54,10 @@ impl Default for SuiteSettings {
             seed: 0,
             steps: 1000,
             options: vec![],
-            most_settings: MOST_SETTINGS,
+            most_settings: MAX_SETTINGS,
             thin_costly: false,
-            most_fuel: MOST_FUEL,
-            most_memory: MOST_MEMORY,
+            most_fuel: MAX_FUEL,
+            most_memory: MAX_MEMORY,
             assets: Assets::default(),
             setup: None,
             beside: vec![],

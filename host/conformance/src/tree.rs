@@ -4,7 +4,7 @@ use gymkhana_record::{Content, Evidence, Function, Media, NamedValue, Opening, P
 use gymkhana_sandbox::{Image, StepResult, ToolOutput};
 
 /// Most characters of a value in a report.
-const MOST_CHARS: usize = 80;
+const MAX_CHARS: usize = 80;
 /// Characters in front of the first difference of two long values.
 const BEFORE: usize = 20;
 
@@ -264,12 +264,12 @@ fn lacking(path: String, first: Option<&Tree>, again: Option<&Tree>) -> Differen
 /// Two texts, shortened to the part around their first difference where they are long.
 fn around_difference(one: &str, other: &str) -> (String, String) {
     let same = one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
-    let is_long = one.chars().count().max(other.chars().count()) > MOST_CHARS;
+    let is_long = one.chars().count().max(other.chars().count()) > MAX_CHARS;
     let skipped = if is_long { same.saturating_sub(BEFORE) } else { 0 };
     let part = |text: &str| {
-        let shown: String = text.chars().skip(skipped).take(MOST_CHARS).collect();
+        let shown: String = text.chars().skip(skipped).take(MAX_CHARS).collect();
         let before = if skipped > 0 { "…" } else { "" };
-        let after = if text.chars().count() > skipped + MOST_CHARS { "…" } else { "" };
+        let after = if text.chars().count() > skipped + MAX_CHARS { "…" } else { "" };
         format!("{before}{shown}{after}")
     };
     (part(one), part(other))

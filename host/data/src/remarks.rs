@@ -9,7 +9,7 @@ use crate::shape::THOUGHTS;
 use crate::source::{Record, RecordSource};
 
 /// Keys of messages that a warning names.
-const MOST_KEYS: usize = 20;
+const MAX_KEYS: usize = 20;
 
 /// Whether a reader of messages knows a key.
 fn is_read(key: &str) -> bool {
@@ -66,7 +66,7 @@ impl Remarks {
         for (column, kind) in &self.left_out {
             warnings.push(format!("the column `{column}` is left out: its type {kind} has no form in JSON"));
         }
-        for (key, messages) in self.unread_keys.iter().take(MOST_KEYS) {
+        for (key, messages) in self.unread_keys.iter().take(MAX_KEYS) {
             warnings.push(format!("the key `{key}` of messages is left out: {messages} messages have it"));
         }
         if self.structured_answers > 0 {

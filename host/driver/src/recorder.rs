@@ -54,7 +54,7 @@ fn asks(plugin: &Plugin) -> bool {
 #[must_use]
 pub fn with_recorder(plugin: &Plugin, recorder: Option<&Arc<ExchangeRecorder>>) -> Plugin {
     match recorder {
-        Some(recorder) => plugin.asking(Arc::clone(recorder) as Arc<dyn Outbound>),
+        Some(recorder) => plugin.with_outbound(Arc::clone(recorder) as Arc<dyn Outbound>),
         None => plugin.clone(),
     }
 }

@@ -118,7 +118,7 @@ impl Episode {
         self.data.timing.tool_ms += milliseconds(since);
         let mut ending = None;
         for (call, answer) in calls.into_iter().zip(answers) {
-            ending = self.settle(hooks, seat, call, answer, ending).await;
+            ending = self.end_turn(hooks, seat, call, answer, ending).await;
         }
         ending
     }
@@ -152,12 +152,12 @@ impl Episode {
         let offered = Some(&call).filter(|call| self.data.offers(seat, &call.name));
         let answer = self.toolbox.answer(hooks, &[offered]).await.pop().flatten();
         self.data.timing.tool_ms += milliseconds(since);
-        Ok(self.settle(hooks, seat, NumberedCall::Sound(call), answer, self.data.ending).await)
+        Ok(self.end_turn(hooks, seat, NumberedCall::Sound(call), answer, self.data.ending).await)
     }
 
     /// Adds the answer to a call to the transcript: the tool's answer, the owner's, or that of the environment, which
     /// steps. `ending` is that of an earlier call; returns the ending after this one.
-    async fn settle<H: Hooks>(
+    async fn end_turn<H: Hooks>(
         &mut self,
         hooks: &mut H,
         seat: u32,
@@ -178,7 +178,7 @@ impl Episode {
                 },
             },
         };
-        let answer = answer.within(&mut self.data.budget);
+        let answer = answer.with_budget(&mut self.data.budget);
         let logs = answer.logs.into_iter().map(|entry| LogEntry { seat: Some(seat), ..entry }).collect();
         self.data.log(logs);
         self.data.failures.extend(answer.failure);

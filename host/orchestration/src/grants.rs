@@ -173,7 +173,7 @@ fn grant_section(
     }
     let granted = plugin.with_assets(assets.mount(section)?);
     match outbound(models, name, section, mode)? {
-        Some(outbound) => Ok(granted.granting(outbound)),
+        Some(outbound) => Ok(granted.with_granted_outbound(outbound)),
         None => Ok(granted),
     }
 }

@@ -359,7 +359,7 @@ fn with_sharing(rules: &EpisodeRules, plugin: Plugin) -> RunResult<Plugin> {
         return Err(RunError::user(format!("plugins.{name}.shared is set, but wrappers never share an instance"))
             .with_hint("remove it"));
     }
-    Ok(plugin.shared_by(rules.sandbox.shared_episodes))
+    Ok(plugin.with_shared_instances(rules.sandbox.shared_episodes))
 }
 
 fn bind(plugin: Plugin, options: &gymkhana_config::Options) -> RunResult<BoundPlugin> {

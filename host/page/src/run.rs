@@ -19,7 +19,7 @@ const TABLE_AGE: Duration = Duration::from_secs(1);
 /// run with a long journal, which is read as a whole.
 const TABLE_REST: u32 = 20;
 /// Longest such time.
-const MOST_AGE: Duration = Duration::from_secs(60);
+const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// Length and time of a file.
 type FileVersion = Option<(u64, Option<SystemTime>)>;
@@ -86,7 +86,7 @@ impl ShownRun {
             Some(known) => known.table.refreshed()?,
             None => self.reader.episode_table()?,
         };
-        let rest = (start.elapsed() * TABLE_REST).clamp(TABLE_AGE, MOST_AGE);
+        let rest = (start.elapsed() * TABLE_REST).clamp(TABLE_AGE, MAX_AGE);
         *cached = Some(CachedTable { table: table.clone(), fresh_until: Instant::now() + rest });
         Ok(table)
     }

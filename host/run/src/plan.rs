@@ -16,7 +16,7 @@ use gymkhana_orchestration::environments::RunEnvironment;
 use gymkhana_orchestration::{Classify, RunResult};
 
 /// Bytes of an episode's text that a plan shows.
-const MOST_SHOWN: usize = 16 << 10;
+const MAX_SHOWN: usize = 16 << 10;
 /// Bytes of a float32 number.
 const FLOAT: u64 = 4;
 
@@ -203,12 +203,12 @@ impl StageMemory {
     }
 }
 
-/// A text of at most [`MOST_SHOWN`] bytes.
+/// A text of at most [`MAX_SHOWN`] bytes.
 fn shortened(text: &str) -> String {
-    if text.len() <= MOST_SHOWN {
+    if text.len() <= MAX_SHOWN {
         return text.to_owned();
     }
-    let half = MOST_SHOWN / 2;
+    let half = MAX_SHOWN / 2;
     let (head, tail) = (&text[..text.floor_char_boundary(half)], &text[text.ceil_char_boundary(text.len() - half)..]);
     format!("{head}\n… {} bytes are left out …\n{tail}", text.len() - head.len() - tail.len())
 }

@@ -269,7 +269,7 @@ impl Plugin {
     /// share one instance. Each needs far less memory, but a trap ends all of them, and the host does not isolate their
     /// guest-side state. Rewards and wrappers still get their own instances. Code without a sandbox has no instances.
     #[must_use]
-    pub fn shared_by(&self, episodes: NonZeroU32) -> Self {
+    pub fn with_shared_instances(&self, episodes: NonZeroU32) -> Self {
         if !self.is_sandboxed() || self.is_wrapper() {
             return self.clone();
         }
@@ -287,9 +287,9 @@ impl Plugin {
     }
 
     /// Returns the plugin with the outbound client that a run grants it. The client is not used before
-    /// [`Plugin::asking`].
+    /// [`Plugin::with_outbound`].
     #[must_use]
-    pub fn granting(&self, outbound: Arc<dyn Outbound>) -> Self {
+    pub fn with_granted_outbound(&self, outbound: Arc<dyn Outbound>) -> Self {
         Self { granted: Some(outbound), ..self.clone() }
     }
 
@@ -301,13 +301,13 @@ impl Plugin {
 
     /// Returns the plugin for one episode, session or scoring, with this outbound client in use.
     #[must_use]
-    pub fn asking(&self, outbound: Arc<dyn Outbound>) -> Self {
+    pub fn with_outbound(&self, outbound: Arc<dyn Outbound>) -> Self {
         Self { outbound: Some(outbound), ..self.clone() }
     }
 
     /// Returns the plugin with this receiver of its log. Without one, the log is dropped.
     #[must_use]
-    pub fn logging(&self, log: Arc<dyn LogSink>) -> Self {
+    pub fn with_log_sink(&self, log: Arc<dyn LogSink>) -> Self {
         Self { log: Some(log), ..self.clone() }
     }
 

@@ -14,8 +14,8 @@ use crate::plain_error::PlainError;
 /// Limits of requests that no listener has admitted, as in tests of routes.
 const DEFAULT: BodyLimits = BodyLimits { bytes: 8 << 20, time: Duration::from_secs(30) };
 
-/// The body of a request, read within [`BodyLimits`]. As an extractor it answers errors as [`PlainError`]; doors whose
-/// protocol has another form call [`RequestBody::read`].
+/// The body of a request, read within [`BodyLimits`]. As an extractor it answers errors as [`PlainError`]; endpoints
+/// whose protocol has another form call [`RequestBody::read`].
 #[derive(Debug)]
 pub struct RequestBody(pub Bytes);
 

@@ -1,4 +1,4 @@
-//! Errors of sessions: the party at fault and the kind, which each door writes in its protocol's own form.
+//! Errors of sessions: the party at fault and the kind, which each endpoint writes in its protocol's own form.
 
 use std::fmt::{Display, Formatter};
 
@@ -103,7 +103,7 @@ impl ErrorKind {
         }
     }
 
-    /// The status of HTTP for doors whose protocol uses statuses.
+    /// The status of HTTP for endpoints whose protocol uses statuses.
     #[must_use]
     pub fn status(self) -> u16 {
         match self {

@@ -1,4 +1,4 @@
-//! Metrics of sessions and doors, as OpenMetrics text.
+//! Metrics of sessions, as OpenMetrics text.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::door::Door;
 use crate::error::ServeError;
+use crate::protocol::Protocol;
 
 /// Numbers of sessions at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +35,13 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 const OK: &str = "ok";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DoorLabel {
-    door: &'static str,
+struct ProtocolLabel {
+    protocol: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OutcomeLabels {
-    door: &'static str,
+    protocol: &'static str,
     /// `ok`, or the kind of the error.
     outcome: &'static str,
     /// The party at fault; empty without an error.
@@ -51,8 +51,8 @@ struct OutcomeLabels {
 /// Metrics of the requests of all sessions.
 pub(crate) struct SessionMetrics {
     requests: Family<OutcomeLabels, Counter>,
-    seconds: Family<DoorLabel, Histogram>,
-    opened: Family<DoorLabel, Counter>,
+    seconds: Family<ProtocolLabel, Histogram>,
+    opened: Family<ProtocolLabel, Counter>,
     moved: Counter,
     lost: Counter,
 }
@@ -73,8 +73,8 @@ impl Default for SessionMetrics {
 
 impl SessionMetrics {
     /// Counts a session.
-    pub(crate) fn opened(&self, door: Door) {
-        self.opened.get_or_create(&DoorLabel { door: door.label() }).inc();
+    pub(crate) fn opened(&self, protocol: Protocol) {
+        self.opened.get_or_create(&ProtocolLabel { protocol: protocol.label() }).inc();
     }
 
     /// Counts an episode that moves to another worker.
@@ -88,11 +88,11 @@ impl SessionMetrics {
     }
 
     /// Counts a request of a session.
-    pub(crate) fn finished(&self, door: Door, error: Option<&ServeError>, took: Duration) {
-        let door = door.label();
+    pub(crate) fn finished(&self, protocol: Protocol, error: Option<&ServeError>, took: Duration) {
+        let protocol = protocol.label();
         let (outcome, owner) = error.map_or((OK, ""), |error| (error.kind.label(), error.owner.label()));
-        self.requests.get_or_create(&OutcomeLabels { door, outcome, owner }).inc();
-        self.seconds.get_or_create(&DoorLabel { door }).observe(took.as_secs_f64());
+        self.requests.get_or_create(&OutcomeLabels { protocol, outcome, owner }).inc();
+        self.seconds.get_or_create(&ProtocolLabel { protocol }).observe(took.as_secs_f64());
     }
 
     /// The page. `records_writable` tells whether records can be written now.
@@ -104,11 +104,11 @@ impl SessionMetrics {
         let gauge = |value: usize| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
         registry.register(
             "requests",
-            "Requests of sessions by door, outcome and party at fault",
+            "Requests of sessions by protocol, outcome and party at fault",
             self.requests.clone(),
         );
         registry.register_with_unit("request", "Time of a request", Unit::Seconds, self.seconds.clone());
-        registry.register("sessions_opened", "Sessions opened by door", self.opened.clone());
+        registry.register("sessions_opened", "Sessions opened by protocol", self.opened.clone());
         registry.register("sessions", "Open sessions", gauge(counts.open));
         registry.register("sessions_live", "Sessions with live plugin instances", gauge(counts.live));
         registry.register("places", "Largest number of sessions with live plugin instances", gauge(counts.places));
@@ -131,18 +131,18 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn the_page_counts_by_door_and_fault() {
+    fn the_page_counts_by_protocol_and_fault() {
         let metrics = SessionMetrics::default();
-        metrics.opened(Door::VerlTool);
-        metrics.finished(Door::VerlTool, None, Duration::from_millis(1));
+        metrics.opened(Protocol::VerlTool);
+        metrics.finished(Protocol::VerlTool, None, Duration::from_millis(1));
         let full = ServeError::host(ErrorKind::Full, "full");
-        metrics.finished(Door::VerlTool, Some(&full), Duration::from_millis(1));
+        metrics.finished(Protocol::VerlTool, Some(&full), Duration::from_millis(1));
         let page = metrics.page(SessionCounts { open: 3, live: 2, places: 5, parked: 7, workers: 4 }, true).unwrap();
         for line in [
-            "gymkhana_serve_requests_total{door=\"verltool\",outcome=\"ok\",owner=\"\"} 1",
-            "gymkhana_serve_requests_total{door=\"verltool\",outcome=\"full\",owner=\"host\"} 1",
-            "gymkhana_serve_request_seconds_count{door=\"verltool\"} 2",
-            "gymkhana_serve_sessions_opened_total{door=\"verltool\"} 1",
+            "gymkhana_serve_requests_total{protocol=\"verltool\",outcome=\"ok\",owner=\"\"} 1",
+            "gymkhana_serve_requests_total{protocol=\"verltool\",outcome=\"full\",owner=\"host\"} 1",
+            "gymkhana_serve_request_seconds_count{protocol=\"verltool\"} 2",
+            "gymkhana_serve_sessions_opened_total{protocol=\"verltool\"} 1",
             "gymkhana_serve_sessions 3",
             "gymkhana_serve_records_writable 1",
             "gymkhana_serve_sessions_live 2",

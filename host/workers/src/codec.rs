@@ -12,7 +12,7 @@ use crate::signature::{SignatureRefusal, Signer, WorkerKeys};
 use crate::signed::{SignedMessage, decode_signed, encode_signed};
 
 /// Largest parts of a parcel, in bytes.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Header of a request or an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,8 +152,8 @@ impl MessageCodec {
         if header.worker != worker {
             return Err(ParcelError::Refused("it sent a message of another worker".to_owned()));
         }
-        if header.bytes() > MOST_BYTES {
-            return Err(ParcelError::Refused(format!("it sent a message of more than {MOST_BYTES} bytes")));
+        if header.bytes() > MAX_BYTES {
+            return Err(ParcelError::Refused(format!("it sent a message of more than {MAX_BYTES} bytes")));
         }
         Ok((header, body))
     }

@@ -20,26 +20,26 @@ const RUN_FILE: &str = "run.toml";
 /// Folders whose files episodes depend on.
 const FOLDERS: [&str; 3] = ["plugins", "assets", "chat"];
 /// Most files of a run.
-const MOST_FILES: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 /// Attempts to store a file while the bus does not answer.
 const ATTEMPTS: u32 = 5;
 /// Pause between them.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Largest file, in bytes.
-const MOST_FILE_BYTES: u64 = 2 << 30;
+const MAX_FILE_BYTES: u64 = 2 << 30;
 /// Most bytes of all files of a run.
-const MOST_BYTES: u64 = 16 << 30;
+const MAX_BYTES: u64 = 16 << 30;
 
 /// Reason why the files of a run cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
     #[error("the run names a file outside of its folder: `{0}`\nhint: check who may write to the bus")]
     Outside(String),
-    #[error("the run has {0} files, above the limit of {MOST_FILES} for workers\nhint: put assets into archives")]
+    #[error("the run has {0} files, above the limit of {MAX_FILES} for workers\nhint: put assets into archives")]
     Count(usize),
-    #[error("`{path}` of the run has {bytes} bytes, above the limit of {MOST_FILE_BYTES} for workers\nhint: split it")]
+    #[error("`{path}` of the run has {bytes} bytes, above the limit of {MAX_FILE_BYTES} for workers\nhint: split it")]
     Large { path: String, bytes: u64 },
-    #[error("the files of the run have {0} bytes, above the limit of {MOST_BYTES} for workers\nhint: use fewer assets")]
+    #[error("the files of the run have {0} bytes, above the limit of {MAX_BYTES} for workers\nhint: use fewer assets")]
     Total(u64),
     #[error("`{path}` of the run cannot be fetched\nhint: restart the run, which publishes it again")]
     Lost { path: String, source: GetError },
@@ -95,19 +95,19 @@ pub(crate) fn list(run: &Path) -> RunResult<Vec<FileEntry>> {
 
 /// Checks that files are below the run's folder and not too large.
 fn check(files: &[FileEntry]) -> Result<(), FileError> {
-    if files.len() > MOST_FILES {
+    if files.len() > MAX_FILES {
         return Err(FileError::Count(files.len()));
     }
     for entry in files {
         if !entry.is_inside() {
             return Err(FileError::Outside(entry.path.clone()));
         }
-        if entry.bytes > MOST_FILE_BYTES {
+        if entry.bytes > MAX_FILE_BYTES {
             return Err(FileError::Large { path: entry.path.clone(), bytes: entry.bytes });
         }
     }
     match files.iter().map(|entry| entry.bytes).sum() {
-        total if total > MOST_BYTES => Err(FileError::Total(total)),
+        total if total > MAX_BYTES => Err(FileError::Total(total)),
         _ => Ok(()),
     }
 }

@@ -18,8 +18,8 @@
 //!      └─ ◄── signs of life ────────────────┘
 //! ```
 //!
-//! A server keeps its doors, sessions and records, and the state of each episode after its last turn. An episode stays at
-//! one worker; when the worker is lost, another one continues it from that state.
+//! A server keeps its endpoints, sessions and records, and the state of each episode after its last turn. An episode
+//! stays at one worker; when the worker is lost, another one continues it from that state.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -3,28 +3,28 @@
 use crate::messages::{JobEnd, PolicyCall, PolicyCallRefusal, PolicyRequest, ResultHeader};
 
 /// Deliveries after which a job is a fault: it ends every worker that takes it.
-pub(crate) const MOST_DELIVERIES: u64 = 32;
+pub(crate) const MAX_DELIVERIES: u64 = 32;
 /// Longest name of a worker, in bytes.
-pub(crate) const MOST_NAME: usize = 128;
+pub(crate) const MAX_NAME: usize = 128;
 /// Longest reason of a failure, in bytes.
-pub(crate) const MOST_REASON: usize = 8 << 10;
+pub(crate) const MAX_REASON: usize = 8 << 10;
 /// Most stop tokens of a call.
-const MOST_STOP_TOKENS: usize = 4096;
+const MAX_STOP_TOKENS: usize = 4096;
 /// Most stop texts of a call.
-const MOST_STOP_TEXTS: usize = 1024;
+const MAX_STOP_TEXTS: usize = 1024;
 /// Most bytes of all stop texts of a call.
-const MOST_STOP_BYTES: usize = 64 << 10;
+const MAX_STOP_BYTES: usize = 64 << 10;
 /// Largest records of a group, in bytes.
-const MOST_RECORD_BYTES: u64 = 1 << 30;
+const MAX_RECORD_BYTES: u64 = 1 << 30;
 
 /// Reason why a result is refused before its records are read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HeaderRefusal {
     #[error(transparent)]
     Sender(#[from] PolicyCallRefusal),
-    #[error("the reason of a failure has {0} bytes, above the limit of {MOST_REASON}")]
+    #[error("the reason of a failure has {0} bytes, above the limit of {MAX_REASON}")]
     Reason(usize),
-    #[error("its records are larger than {MOST_RECORD_BYTES} bytes")]
+    #[error("its records are larger than {MAX_RECORD_BYTES} bytes")]
     Records,
     #[error("{0}")]
     Versions(String),
@@ -34,12 +34,12 @@ pub(crate) enum HeaderRefusal {
 
 /// Checks the sender of a message.
 fn check_sender(worker: &str, delivery: u64) -> Result<(), PolicyCallRefusal> {
-    let (found, most) = (worker.len() as u64, MOST_NAME as u64);
+    let (found, most) = (worker.len() as u64, MAX_NAME as u64);
     if found == 0 || found > most {
         return Err(PolicyCallRefusal::Name { found, most });
     }
-    if delivery == 0 || delivery > MOST_DELIVERIES {
-        return Err(PolicyCallRefusal::Delivery { found: delivery, most: MOST_DELIVERIES });
+    if delivery == 0 || delivery > MAX_DELIVERIES {
+        return Err(PolicyCallRefusal::Delivery { found: delivery, most: MAX_DELIVERIES });
     }
     Ok(())
 }
@@ -52,13 +52,13 @@ pub(crate) fn check_call(call: &PolicyCall) -> Result<(), PolicyCallRefusal> {
     check_sender(&call.worker, call.delivery)?;
     let PolicyRequest::Generate { stop, stop_texts, .. } = &call.request else { return Ok(()) };
     let within = |found: usize, most: usize| if found <= most { None } else { Some((found as u64, most as u64)) };
-    if let Some((found, most)) = within(stop.len(), MOST_STOP_TOKENS) {
+    if let Some((found, most)) = within(stop.len(), MAX_STOP_TOKENS) {
         return Err(PolicyCallRefusal::StopTokens { found, most });
     }
-    if let Some((found, most)) = within(stop_texts.len(), MOST_STOP_TEXTS) {
+    if let Some((found, most)) = within(stop_texts.len(), MAX_STOP_TEXTS) {
         return Err(PolicyCallRefusal::StopTexts { found, most });
     }
-    match within(stop_texts.iter().map(String::len).sum(), MOST_STOP_BYTES) {
+    match within(stop_texts.iter().map(String::len).sum(), MAX_STOP_BYTES) {
         Some((found, most)) => Err(PolicyCallRefusal::StopBytes { found, most }),
         None => Ok(()),
     }
@@ -70,16 +70,16 @@ pub(crate) fn check_call(call: &PolicyCall) -> Result<(), PolicyCallRefusal> {
 /// The first limit that it exceeds.
 pub(crate) fn check_header(header: &ResultHeader) -> Result<(), HeaderRefusal> {
     // The last worker of a job reports that it was delivered too often.
-    check_sender(&header.worker, header.delivery.min(MOST_DELIVERIES))?;
+    check_sender(&header.worker, header.delivery.min(MAX_DELIVERIES))?;
     let reason = match &header.end {
         JobEnd::Played => 0,
         JobEnd::Fault(why) | JobEnd::Failed(why) => why.len(),
     };
     let longest = reason.max(header.failed_forks.1.len());
-    if longest > MOST_REASON {
+    if longest > MAX_REASON {
         return Err(HeaderRefusal::Reason(longest));
     }
-    if header.object.is_some_and(|bytes| bytes > MOST_RECORD_BYTES) {
+    if header.object.is_some_and(|bytes| bytes > MAX_RECORD_BYTES) {
         return Err(HeaderRefusal::Records);
     }
     Ok(())
@@ -87,7 +87,7 @@ pub(crate) fn check_header(header: &ResultHeader) -> Result<(), HeaderRefusal> {
 
 /// The beginning of a reason that is too long for a message.
 pub(crate) fn cut_reason(mut why: String) -> String {
-    why.truncate(why.floor_char_boundary(MOST_REASON));
+    why.truncate(why.floor_char_boundary(MAX_REASON));
     why
 }
 

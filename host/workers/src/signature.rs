@@ -21,7 +21,7 @@ const MESSAGE: &[u8] = b"gymkhana message 2\n";
 /// First line of what a trainer or server signs.
 const STATEMENT: &[u8] = b"gymkhana statement 1\n";
 /// Most workers whose keys are remembered.
-const MOST_SENDERS: usize = 1 << 16;
+const MAX_SENDERS: usize = 1 << 16;
 
 /// Signature of a message, with the public key that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl Senders {
         if let Some(own) = self.0.get(worker) {
             return own == key;
         }
-        if self.0.len() >= MOST_SENDERS {
+        if self.0.len() >= MAX_SENDERS {
             self.0.clear();
         }
         self.0.insert(worker.to_owned(), key.to_owned());
@@ -267,10 +267,10 @@ mod tests {
         for (worker, key, is_own) in [("a", "A", true), ("b", "B", true), ("a", "B", false), ("a", "A", true)] {
             assert_eq!(senders.is_own(worker, key), is_own, "{worker} {key}");
         }
-        for number in 0..MOST_SENDERS {
+        for number in 0..MAX_SENDERS {
             senders.is_own(&number.to_string(), "A");
         }
-        assert!(senders.0.len() <= MOST_SENDERS);
+        assert!(senders.0.len() <= MAX_SENDERS);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use crate::signature::{MessageSignature, SignatureRefusal, Signer, WorkerKeys};
 
 /// Longest header, in bytes.
-pub(crate) const MOST_HEADER_BYTES: usize = 64 << 10;
+pub(crate) const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// A message to this subject: the length of its header (u32, little-endian), the header, the length of the public key (u8; 0
 /// without a signature), the key, the signature, the body.
@@ -55,11 +55,11 @@ impl<H> SignedMessage<'_, H> {
     }
 }
 
-/// Parts of a message. A header of more than [`MOST_HEADER_BYTES`] is not parsed.
+/// Parts of a message. A header of more than [`MAX_HEADER_BYTES`] is not parsed.
 pub(crate) fn decode_signed<H: DeserializeOwned>(message: &[u8]) -> Option<SignedMessage<'_, H>> {
     let (length, rest) = message.split_first_chunk()?;
     let length = u32::from_le_bytes(*length) as usize;
-    let (text, rest) = rest.split_at_checked(length).filter(|_| length <= MOST_HEADER_BYTES)?;
+    let (text, rest) = rest.split_at_checked(length).filter(|_| length <= MAX_HEADER_BYTES)?;
     let (length, rest) = rest.split_first()?;
     let (signature, body) = match length {
         0 => (None, rest),
@@ -109,7 +109,7 @@ mod tests {
             let found = decode_signed::<ResultHeader>(&flipped);
             assert!(found.is_none_or(|found| found.key(&keys, "results").is_err()), "byte {place}");
         }
-        let long = ResultHeader { end: JobEnd::Failed("why".repeat(MOST_HEADER_BYTES / 3)), ..header };
+        let long = ResultHeader { end: JobEnd::Failed("why".repeat(MAX_HEADER_BYTES / 3)), ..header };
         let message = encode_signed("results", &long, b"records", &signer).unwrap();
         assert_eq!(decode_signed::<ResultHeader>(&message), None, "a long header");
     }

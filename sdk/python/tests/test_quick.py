@@ -48,10 +48,10 @@ class QuickTest(unittest.TestCase):
 
     def test_a_folder_keeps_few_bases(self):
         with tempfile.TemporaryDirectory() as folder:
-            for number in range(base.MOST_BASES + 3):
+            for number in range(base.MAX_BASES + 3):
                 needed = base.Base(("tool",), ("tool",), (), (f"module{number}",))
                 base.component(Path(folder), needed, Modules({}), lambda _: slot.empty())
-            self.assertEqual(len(list(Path(folder).iterdir())), base.MOST_BASES)
+            self.assertEqual(len(list(Path(folder).iterdir())), base.MAX_BASES)
 
     def test_an_edit_with_packages_is_not_bundled_again(self):
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as bases:
@@ -128,7 +128,7 @@ class QuickTest(unittest.TestCase):
 
     def test_a_plugin_that_calls_packages_a_lot_at_import_is_bundled_whole(self):
         with tempfile.TemporaryDirectory() as folder:
-            slow = Modules({}, seconds=base.MOST_SECONDS * 2)
+            slow = Modules({}, seconds=base.MAX_SECONDS * 2)
             self.assertIsNotNone(self.build(folder, slow)[0])
             needed = base.Base((), (), (), (), (("pack", True),))
             self.assertIsNone(base.component(Path(folder), needed, slow, lambda _: slot.empty()))

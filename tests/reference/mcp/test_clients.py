@@ -1,4 +1,4 @@
-"""The official client of Python and FastMCP's against the MCP door, by both revisions, over HTTP and standard streams."""
+"""The official client of Python and FastMCP's against the MCP endpoint, by both revisions, over HTTP and standard streams."""
 
 import asyncio
 import json

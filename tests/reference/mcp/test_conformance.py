@@ -1,6 +1,6 @@
-"""The official conformance suite against the MCP door: the scenarios of what the door offers.
+"""The official conformance suite against the MCP endpoint: the scenarios of what the endpoint offers.
 
-The door offers tools alone. Scenarios of prompts, resources, logging, progress, sampling and elicitation are left out.
+The endpoint offers tools alone. Scenarios of prompts, resources, logging, progress, sampling and elicitation are left out.
 """
 
 import json
@@ -25,7 +25,7 @@ TOOLS = (
     "json-schema-2020-12",
     "dns-rebinding-protection",
 )
-# Checks of requests to the client, which the door never makes. The suite counts them as failed without a tool for each.
+# Checks of requests to the client, which the endpoint never makes. The suite counts them as failed without a tool for each.
 UNTESTABLE = "Error: Not testable: server does not list the diagnostic tool"
 HEADERS = ("server-stateless", "http-header-validation", "http-custom-header-server-validation")
 RUNS = (

@@ -61,7 +61,7 @@ impl Table {
     }
 
     /// Grants a plugin outbound calls through this client.
-    pub fn granting(mut self, plugin: &str, world: Arc<dyn Outbound>) -> Self {
+    pub fn with_granted_outbound(mut self, plugin: &str, world: Arc<dyn Outbound>) -> Self {
         self.worlds.insert(plugin.to_owned(), world);
         self
     }
@@ -138,7 +138,8 @@ pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retrie
     let all = Grants([Capability::Assets, Capability::Model, Capability::Http, Capability::Tools].into());
     let bound = |name: &str, options: &Options| {
         let plugin = Plugin::load(sandbox, &component(name), &all).expect("a sound plugin");
-        let plugin = table.worlds.get(name).map(|world| plugin.granting(Arc::clone(world))).unwrap_or(plugin);
+        let plugin =
+            table.worlds.get(name).map(|world| plugin.with_granted_outbound(Arc::clone(world))).unwrap_or(plugin);
         BoundPlugin { plugin, options: options.clone() }
     };
     let bind = |(name, options): &(String, Options)| bound(name, options);

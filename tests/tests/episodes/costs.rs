@@ -188,7 +188,7 @@ async fn fuel_of_a_call_ended_by_the_clock_is_charged_in_a_replay() {
 async fn an_episode_whose_neighbour_ended_their_shared_tool_is_dropped() {
     let sandbox = sandbox(Limits::default());
     let load = |name| Plugin::load(&sandbox, &component(name), &Grants::default()).unwrap();
-    let tool = load("guest-hostile-tool").shared_by(NonZeroU32::new(8).unwrap());
+    let tool = load("guest-hostile-tool").with_shared_instances(NonZeroU32::new(8).unwrap());
     let bound = |plugin: &Plugin| gymkhana_rollout::BoundPlugin { plugin: plugin.clone(), options: vec![] };
     let environment = bound(&load("word-problems"));
     let set = gymkhana_rollout::PluginSet::assemble(environment, vec![bound(&tool)], vec![]).await.unwrap();

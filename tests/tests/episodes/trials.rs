@@ -96,7 +96,7 @@ async fn plugins_with_outbound_calls_are_not_tried() {
     let quota = Quota { model_calls: 8, model_tokens: 1000, http_requests: 0, tool_calls: 0 };
     let model = Egress { model: Some(CompletionSource::Script(replies.to_vec()).into()), http: None, quota };
     let asking = Table::new().environment("guest-asking-environment", &[]);
-    let asking = gated(asking.granting("guest-asking-environment", Arc::new(model)));
+    let asking = gated(asking.with_granted_outbound("guest-asking-environment", Arc::new(model)));
     assert_eq!(facts(&asking).await, Ok(()));
     assert!(missing(&asking, &["calculate"]).await.is_empty());
 }

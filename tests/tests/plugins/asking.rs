@@ -42,7 +42,7 @@ async fn counting_server(body: impl Fn(u32) -> String + Send + 'static) -> u16 {
 
 /// Replays the record without an outbound client.
 async fn replayed_offline(table: Table, plugins: &[&str], quota: Quota, record: &EpisodeRecord) -> EpisodeRecord {
-    let offline = |table: Table, plugin: &&str| table.granting(plugin, Arc::new(Offline(quota)));
+    let offline = |table: Table, plugin: &&str| table.with_granted_outbound(plugin, Arc::new(Offline(quota)));
     let rollout = rollout(&plugins.iter().fold(table, offline), limits()).await;
     rollout.replay_group(std::slice::from_ref(record)).await.expect("no fault of the host").remove(0)
 }
@@ -70,7 +70,7 @@ async fn a_tools_requests_to_real_servers_are_recorded_and_replayed() {
         quota: QUOTA,
     };
     let table = || Table::new().tool("guest-asking-tool", &[]);
-    let live = rollout(&table().granting("guest-asking-tool", Arc::new(world)), limits()).await;
+    let live = rollout(&table().with_granted_outbound("guest-asking-tool", Arc::new(world)), limits()).await;
     let get = call("send", &format!(r#"{{"url": "http://127.0.0.1:{page}/"}}"#));
     let ask = call("complete", r#"{"words": "which?"}"#);
     let elsewhere = call("send", r#"{"url": "http://10.0.0.1/"}"#);
@@ -108,7 +108,7 @@ async fn a_tools_requests_to_real_servers_are_recorded_and_replayed() {
 async fn a_simulated_user_is_answered_by_a_model_and_replayed_without_it() {
     let table = || Table::new().environment("guest-asking-environment", &[]);
     let words = ["A table, please.", "At eight.", "thanks"];
-    let live = table().granting("guest-asking-environment", script(&words, QUOTA));
+    let live = table().with_granted_outbound("guest-asking-environment", script(&words, QUOTA));
     let record = play(&rollout(&live, limits()).await, &["When?", "Done."]).await;
     assert_eq!((record.ending, record.success, &record.rewards[..]), (Ending::Terminated, true, &[1.0][..]));
     let message_count = |exchange: &Exchange| match &exchange.question {
@@ -134,7 +134,7 @@ async fn a_used_up_quota_refuses_in_episode_and_replay() {
         (Quota { model_calls: 2, ..QUOTA }, 2, "used up its 2 completions"),
         (Quota { model_tokens: 9, ..QUOTA }, 3, "used up its 9 tokens"),
     ] {
-        let live = table().granting("guest-asking-tool", script(&["yes"], quota));
+        let live = table().with_granted_outbound("guest-asking-tool", script(&["yes"], quota));
         let record = play(&rollout(&live, limits()).await, &[&ask, &ask, &ask, &ask, &ask, "done"]).await;
         let texts = answers(&record);
         assert!(texts[..answered].iter().all(|(text, failed)| text == "yes (3+1)" && !failed), "{texts:?}");
@@ -150,7 +150,8 @@ async fn a_used_up_quota_refuses_in_episode_and_replay() {
 async fn a_call_ended_by_the_clock_counts_against_the_quota_in_a_replay() {
     let table = || Table::new().tool("guest-asking-tool", &[]);
     let quota = Quota { model_calls: 2, ..QUOTA };
-    let live = rollout(&table().granting("guest-asking-tool", script(&["one", "two"], quota)), limits()).await;
+    let live =
+        rollout(&table().with_granted_outbound("guest-asking-tool", script(&["one", "two"], quota)), limits()).await;
     let (hang, ask) = (call("ask-and-hang", r#"{"words": "?"}"#), call("complete", r#"{"words": "?"}"#));
     let record = play(&live, &[&hang, &ask, &ask, "done"]).await;
     assert_eq!(record.failures.iter().map(|failure| failure.kind).collect::<Vec<_>>(), [FailureKind::Budget]);
@@ -164,7 +165,8 @@ async fn a_call_ended_by_the_clock_counts_against_the_quota_in_a_replay() {
 async fn outbound_calls_of_an_oracle_are_not_repeated() {
     let table = || Table::new().environment("guest-asking-environment", &[]);
     let words = ["A table, please.", "a butler", "At eight.", "a waiter", "thanks"];
-    let live = rollout(&table().granting("guest-asking-environment", script(&words, QUOTA)), limits()).await;
+    let live =
+        rollout(&table().with_granted_outbound("guest-asking-environment", script(&words, QUOTA)), limits()).await;
     let record = crate::common::play_by(&live, Actor::Oracle).await;
     assert_eq!((record.ending, record.exchanges.len()), (Ending::Terminated, 5), "{:?}", record.failures);
     let again = replayed_offline(table(), &["guest-asking-environment"], QUOTA, &record).await;
@@ -199,7 +201,7 @@ async fn an_unreachable_server_drops_the_episode_without_reward() {
         Sandbox::new(&SandboxConfig { max_instances: Some(8), ..SandboxConfig::default() }).expect("a sandbox");
     for (failures, ending, attempt) in [(1, Ending::Terminated, 1), (9, Ending::Dropped, 1)] {
         let world = Arc::new(Shaky { failures: failures.into() });
-        let table = Table::new().tool("guest-asking-tool", &[]).granting("guest-asking-tool", world);
+        let table = Table::new().tool("guest-asking-tool", &[]).with_granted_outbound("guest-asking-tool", world);
         let rollout = rollout_in(&sandbox, &table, limits(), 1).await;
         let record = play(&rollout, &[&call("complete", r#"{"words": "?"}"#), "1"]).await;
         assert_eq!((record.ending, record.id.attempt), (ending, attempt), "{:?}", record.failures);
@@ -208,7 +210,7 @@ async fn an_unreachable_server_drops_the_episode_without_reward() {
 
 async fn scored(world: Arc<dyn Outbound>, reply: &str) -> EpisodeRecord {
     let table = Table::new().tool("calculator", &[]).reward("guest-asking-reward", &[]);
-    play(&rollout(&table.granting("guest-asking-reward", world), limits()).await, &[reply]).await
+    play(&rollout(&table.with_granted_outbound("guest-asking-reward", world), limits()).await, &[reply]).await
 }
 
 #[tokio::test]
@@ -240,7 +242,7 @@ async fn an_unreachable_judge_drops_the_group() {
 async fn forks_share_earlier_outbound_calls_and_make_later_ones() {
     let table = || Table::new().tool("guest-asking-tool", &[]);
     let words = ["first", "second", "third", "fourth"];
-    let live = rollout(&table().granting("guest-asking-tool", script(&words, QUOTA)), limits()).await;
+    let live = rollout(&table().with_granted_outbound("guest-asking-tool", script(&words, QUOTA)), limits()).await;
     let ask = call("complete", r#"{"words": "?"}"#);
     let record = play(&live, &[&ask, &ask, &ask, "done"]).await;
     let plan = |member| EpisodePlan {

@@ -255,10 +255,10 @@ async fn granted_capabilities_work_and_others_are_denied() {
         assert!(matches!(load(&all[..2]), Err(LoadError::Refused { .. })), "{language}: http is not granted");
         let bare = load(&all).expect("a sound plugin");
         let assets: Assets = [("words".to_owned(), b"abcd".as_slice().into())].into_iter().collect();
-        let plugin = bare.with_assets(assets).asking(Arc::new(Echo));
+        let plugin = bare.with_assets(assets).with_outbound(Arc::new(Echo));
         let ask = async |plugin: &Plugin, name: &str| {
             let log = Arc::new(Collected::default());
-            let plugin = plugin.logging(Arc::clone(&log) as Arc<dyn LogSink>);
+            let plugin = plugin.with_log_sink(Arc::clone(&log) as Arc<dyn LogSink>);
             let mut session = ToolSession::open(&plugin, None, &[], Seed(1)).await.expect("a session");
             let call = Call { id: "1".to_owned(), name: name.to_owned(), arguments: "{}".to_owned() };
             let answer = text_of(&session.call(&call).await.expect("an answer").content);
@@ -296,7 +296,7 @@ async fn an_exception_names_the_authors_line_and_function() {
         let path = component(&format!("guest-{language}-{build}"));
         let log = Arc::new(Collected::default());
         let plugin = Plugin::load(sandbox(), &path, &all).expect("a sound plugin");
-        let plugin = plugin.asking(Arc::new(Echo)).logging(Arc::clone(&log) as Arc<dyn LogSink>);
+        let plugin = plugin.with_outbound(Arc::new(Echo)).with_log_sink(Arc::clone(&log) as Arc<dyn LogSink>);
         let mut session = ToolSession::open(&plugin, None, &[], Seed(1)).await.expect("a session");
         let call = Call { id: "1".to_owned(), name: "crash".to_owned(), arguments: "{}".to_owned() };
         let failure = session.call(&call).await.expect_err("an exception");

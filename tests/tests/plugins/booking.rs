@@ -38,11 +38,11 @@ async fn played_by_server(port: u16) -> gymkhana_rollout::Rollout {
     let url = format!("http://127.0.0.1:{port}/v1").parse().expect("a URL");
     let model = ModelServer::new(url, "guest".to_owned(), None).expect("a client");
     let world = Egress { model: Some(CompletionSource::Server(model).into()), http: None, quota: QUOTA };
-    rollout(&table("model").granting("booking", Arc::new(world)), limits()).await
+    rollout(&table("model").with_granted_outbound("booking", Arc::new(world)), limits()).await
 }
 
 async fn replayed_offline(user: &str, record: &EpisodeRecord) -> EpisodeRecord {
-    let nobody = rollout(&table(user).granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
+    let nobody = rollout(&table(user).with_granted_outbound("booking", Arc::new(Offline(QUOTA))), limits()).await;
     nobody.replay_group(std::slice::from_ref(record)).await.expect("no fault of the host").remove(0)
 }
 
@@ -97,12 +97,12 @@ async fn booking_without_asking_is_guessing() {
 
 #[tokio::test]
 async fn the_rule_based_guest_makes_no_request() {
-    let nobody = rollout(&table("rules").granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
+    let nobody = rollout(&table("rules").with_granted_outbound("booking", Arc::new(Offline(QUOTA))), limits()).await;
     let record = play_by(&nobody, Actor::Oracle).await;
     assert_eq!((record.ending, record.success, record.exchanges.len()), (Ending::Terminated, true, 0));
     assert_eq!(ReplayDifference::between(&record, &replayed_offline("rules", &record).await), None);
     // For comparison, a guest played by a model cannot reply without a server.
-    let silent = rollout(&table("model").granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
+    let silent = rollout(&table("model").with_granted_outbound("booking", Arc::new(Offline(QUOTA))), limits()).await;
     let record = play_by(&silent, Actor::Oracle).await;
     assert_eq!((record.ending, record.success), (Ending::Dropped, false), "{:?}", record.failures);
 }

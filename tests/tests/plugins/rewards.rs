@@ -199,7 +199,7 @@ must-call = "calculate"
 #[tokio::test]
 async fn rubric_by_rules_makes_no_request() {
     let table = Table::new().tool("calculator", &[]).reward("rubric", &[("checklist", words(RULES))]);
-    let rollout = rollout(&table.granting("rubric", Arc::new(Offline(QUOTA))), limits()).await;
+    let rollout = rollout(&table.with_granted_outbound("rubric", Arc::new(Offline(QUOTA))), limits()).await;
     let ask = call("calculate", r#"{"expression": "1+1"}"#);
     for (replies, reward) in
         [(vec!["7"], 1.0), (vec!["I think that it is 7"], 0.5), (vec![ask.as_str(), "7"], 0.5), (vec!["none"], 0.0)]
@@ -229,7 +229,7 @@ fn verdict(request: &Json) -> &'static str {
 
 async fn rubric_asking(world: Arc<dyn Outbound>) -> Rollout {
     let table = Table::new().reward("rubric", &[("checklist", words(JUDGED))]);
-    rollout(&table.granting("rubric", world), limits()).await
+    rollout(&table.with_granted_outbound("rubric", world), limits()).await
 }
 
 #[tokio::test]
@@ -306,8 +306,8 @@ async fn rubric_rewards_turns_and_records_the_cost_of_its_judge() {
         let url = format!("http://127.0.0.1:{port}/v1").parse().expect("a URL");
         let server = ModelServer::new(url, "judge".to_owned(), None).expect("a client");
         let judge = Egress { model: Some(CompletionSource::Server(server).into()), http: None, quota: QUOTA };
-        let live = rollout(&table().granting("rubric", Arc::new(judge)), limits()).await;
-        let offline = rollout(&table().granting("rubric", Arc::new(Offline(QUOTA))), limits()).await;
+        let live = rollout(&table().with_granted_outbound("rubric", Arc::new(judge)), limits()).await;
+        let offline = rollout(&table().with_granted_outbound("rubric", Arc::new(Offline(QUOTA))), limits()).await;
         let answer = answer_of(&play_by(&live, Actor::Oracle).await);
         let before = asked.load(Ordering::SeqCst);
         let first = format!("please\n{}", call("calculate", r#"{"expression": "1+1"}"#));

@@ -22,7 +22,7 @@ const PYTHON: [(&str, &[&str]); 23] = [
         ],
     ),
     ("xtask/requirements/adapters.txt", &["xtask/requirements/adapters.in"]),
-    ("xtask/requirements/doors.txt", &["xtask/requirements/doors.in"]),
+    ("xtask/requirements/endpoints.txt", &["xtask/requirements/endpoints.in"]),
     ("xtask/requirements/baselines.txt", &["xtask/requirements/baselines.in"]),
     ("xtask/requirements/chat.txt", &["xtask/requirements/chat.in"]),
     ("xtask/requirements/clients.txt", &["xtask/requirements/clients.in"]),

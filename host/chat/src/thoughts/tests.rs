@@ -38,7 +38,7 @@ fn thoughts_stand_before_the_message() {
         ("The tag </think> ends a thought.", Begun::No, None, "The tag </think> ends a thought."),
         ("Use <think> and </think>.", Begun::No, None, "Use <think> and </think>."),
         ("<think>a</think>b</think>c", Begun::No, Some("a"), "b</think>c"),
-        // A door does not know the prompt.
+        // An endpoint does not know the prompt.
         ("a\n</think>\n\nb", Begun::Unknown, Some("a"), "b"),
         ("<think>a</think>b", Begun::Unknown, Some("a"), "b"),
         ("b", Begun::Unknown, None, "b"),

@@ -100,7 +100,7 @@ fn marks() -> Vec<&'static str> {
 }
 
 /// Most places in a reply at which JSON and Python are looked for.
-const MOST_TRIES: usize = 32;
+const MAX_TRIES: usize = 32;
 
 /// Whether a text holds a mark of any format, or JSON or Python that looks like a call.
 pub(super) fn resembles_call(text: &str) -> bool {
@@ -108,7 +108,7 @@ pub(super) fn resembles_call(text: &str) -> bool {
         return true;
     }
     let mut rest = text;
-    for _ in 0..MOST_TRIES {
+    for _ in 0..MAX_TRIES {
         let Some((before, ..)) = split_at_mark(rest, &["{", "["]) else { return false };
         let here = &rest[before.len()..];
         let json = split_value(here).map_or_else(|| resembles_json(here), |(value, _)| is_call(value));

@@ -7,7 +7,7 @@
 
 use gymkhana_record::Function;
 
-use super::json::exact::{Entries, MOST_DEPTH, ObjectText, compact};
+use super::json::exact::{Entries, MAX_DEPTH, ObjectText, compact};
 use super::scan::{behind, split_at_mark};
 use super::schema::{Schema, quoted};
 use super::{CallPiece, NewCall, ParsedReply, ReplyBuilder, WrittenCall};
@@ -136,7 +136,7 @@ impl<'t> Values<'t> {
     }
 
     fn read_value(&mut self, depth: usize) -> Result<String, String> {
-        if depth > MOST_DEPTH {
+        if depth > MAX_DEPTH {
             return Err("recursion limit exceeded".to_owned());
         }
         if self.skip(self.marks.quote) {

@@ -7,7 +7,7 @@ use super::json::exact::{compact, push_string};
 use super::python::literal;
 
 /// Most references and alternatives that are followed for a parameter: schemas may refer to themselves.
-const MOST_STEPS: usize = 64;
+const MAX_STEPS: usize = 64;
 
 /// The schema of a function's parameters.
 #[derive(Debug, Clone, Default)]
@@ -66,7 +66,7 @@ pub(super) fn quoted(text: &str) -> String {
 fn types_of(root: &Json, property: &Json) -> Vec<String> {
     let mut types = Vec::new();
     let mut open = vec![property];
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let Some(schema) = open.pop() else { break };
         match schema.get("type") {
             Some(Json::String(one)) => types.push(one.to_lowercase()),

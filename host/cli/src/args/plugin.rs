@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use gymkhana_registry::Kind;
 
 /// Memory limit of an instance where an author tries out a plugin, in MiB: that of the conformance suite.
-pub const MOST_MEMORY_MIB: u64 = 256;
+pub const MAX_MEMORY_MIB: u64 = 256;
 
 /// `host plugin`.
 #[derive(Debug, Subcommand)]
@@ -117,7 +117,12 @@ pub struct TestArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
     pub most_fuel: u64,
     /// Maximum memory per instance, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = MOST_MEMORY_MIB, value_parser = clap::value_parser!(u64).range(1..=2048))]
+    #[arg(
+        long,
+        value_name = "MIB",
+        default_value_t = MAX_MEMORY_MIB,
+        value_parser = clap::value_parser!(u64).range(1..=2048)
+    )]
     pub most_memory: u64,
     /// Write the report for `host publish` to FILE
     #[arg(long, value_name = "FILE")]

@@ -70,7 +70,7 @@ fn has_failed(lines: &[LogLine]) -> bool {
 
 /// The plugin with its log printed, for a person who plays it.
 pub fn printed(plugin: &Plugin, printer: &Printer) -> Plugin {
-    plugin.logging(Arc::new(sink(plugin.name(), printer, usize::MAX)))
+    plugin.with_log_sink(Arc::new(sink(plugin.name(), printer, usize::MAX)))
 }
 
 /// Printer of a plugin's log in the conformance suite, which makes thousands of calls: most of the log is left out.

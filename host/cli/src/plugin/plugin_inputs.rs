@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gymkhana_conformance::{MOST_MEMORY, SuiteError};
+use gymkhana_conformance::{MAX_MEMORY, SuiteError};
 use gymkhana_record::{FailureKind, NamedValue};
 use gymkhana_registry::{Kind, Manifest, read_manifest, read_plugin_file};
 use gymkhana_sandbox::{AssetContent, Assets, CompilerEffort, Grants, Limits, Plugin, Sandbox, SandboxConfig};
@@ -114,7 +114,7 @@ pub fn setup(path: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
 pub fn author_config(effort: CompilerEffort) -> SandboxConfig {
     SandboxConfig {
         effort,
-        limits: Limits { memory_bytes: MOST_MEMORY as usize, ..Limits::default() },
+        limits: Limits { memory_bytes: MAX_MEMORY as usize, ..Limits::default() },
         ..SandboxConfig::default()
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_conformance::{FinishedEpisode, MOST_MEMORY, SuiteSettings, check_plugin, limits};
+use gymkhana_conformance::{FinishedEpisode, MAX_MEMORY, SuiteSettings, check_plugin, limits};
 use gymkhana_registry::{Check, CheckOutcome, Report, write_atomically};
 use gymkhana_sandbox::{CompilerEffort, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
-use crate::args::plugin::{MOST_MEMORY_MIB, TestArgs};
+use crate::args::plugin::{MAX_MEMORY_MIB, TestArgs};
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::build::{
     self,
@@ -19,7 +19,7 @@ use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
 use gymkhana_orchestration::groups;
 
-const _: () = assert!(MOST_MEMORY == MOST_MEMORY_MIB << 20, "--most-memory has the suite's default");
+const _: () = assert!(MAX_MEMORY == MAX_MEMORY_MIB << 20, "--most-memory has the suite's default");
 
 /// End of the last line of a thinned suite.
 const SHORT_SUITE: &str = "; short suite: --json, a file or `host publish` runs the whole";
@@ -132,7 +132,7 @@ fn beside(
 ) -> CliResult<Vec<(gymkhana_sandbox::Plugin, Vec<gymkhana_record::NamedValue>)>> {
     let load = |path: &PathBuf| {
         let plugin = find(path, Quick, printer)?.load(sandbox)?;
-        Ok((plugin.logging(log::test_sink(plugin.name(), printer)), vec![]))
+        Ok((plugin.with_log_sink(log::test_sink(plugin.name(), printer)), vec![]))
     };
     args.with.iter().map(load).collect()
 }

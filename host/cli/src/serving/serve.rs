@@ -8,7 +8,7 @@ use gymkhana_orchestration::trace::Trace;
 use gymkhana_sandbox::GuestThreads;
 use gymkhana_serve::catalog::Catalog;
 use gymkhana_serve::config::ServeFile;
-use gymkhana_serve::doors::mcp;
+use gymkhana_serve::endpoints::mcp;
 use gymkhana_serve::records::{Records, Recovered};
 use gymkhana_serve::server::Server;
 use gymkhana_serve::session::SessionTable;

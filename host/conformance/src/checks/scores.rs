@@ -13,7 +13,7 @@ use crate::play::{Player, PluginWithOptions, play};
 use crate::tree::Tree;
 
 /// Maximum number of recorded groups that are scored.
-const MOST_GROUPS: usize = 200;
+const MAX_GROUPS: usize = 200;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if !fixture.is(Kind::Reward) {
@@ -126,7 +126,7 @@ async fn score(fixture: &Fixture, group: &[FinishedEpisode], training_step: u64)
 /// Groups to score: synthetic episodes, recorded ones, and episodes of environments given with the reward.
 async fn groups(fixture: &Fixture) -> Result<Vec<(String, Vec<FinishedEpisode>)>, Stop> {
     let mut groups = made_up(fixture.seed("made-up"));
-    let recorded = fixture.settings.recorded.iter().take(MOST_GROUPS).enumerate();
+    let recorded = fixture.settings.recorded.iter().take(MAX_GROUPS).enumerate();
     groups.extend(recorded.map(|(number, group)| (format!("the recorded group {number}"), group.clone())));
     let tools: Vec<PluginWithOptions<'_>> = fixture.beside(Kind::Tool).collect();
     for (environment, options) in fixture.beside(Kind::Environment) {

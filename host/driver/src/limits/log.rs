@@ -24,7 +24,7 @@ impl LogRecorder {
     /// The plugin with this recorder as its sink.
     #[must_use]
     pub fn attach(self: &Arc<Self>, plugin: &Plugin) -> Plugin {
-        plugin.logging(Arc::clone(self) as Arc<dyn LogSink>)
+        plugin.with_log_sink(Arc::clone(self) as Arc<dyn LogSink>)
     }
 
     /// Takes the lines since the last call of this method, as those of this call.

@@ -47,7 +47,7 @@ impl ToolAnswer {
     }
 
     /// The answer if the budget has room for it, or else a failed one. What the call used is kept in both cases.
-    pub(crate) fn within(self, budget: &mut ByteBudget) -> Self {
+    pub(crate) fn with_budget(self, budget: &mut ByteBudget) -> Self {
         budget.add(&self.exchanges);
         budget.add(&self.failure);
         match (budget.charge(&self.content), &self.cost) {
@@ -362,7 +362,11 @@ impl Session {
     }
 
     /// The fields of the final view, if the record has room for them.
-    pub(crate) fn fitting(&self, fields: Vec<NamedValue>, budget: &mut ByteBudget) -> Result<Vec<NamedValue>, Failure> {
+    pub(crate) fn truncate_to_budget(
+        &self,
+        fields: Vec<NamedValue>,
+        budget: &mut ByteBudget,
+    ) -> Result<Vec<NamedValue>, Failure> {
         budget.charge(&fields).map(|()| fields).map_err(|error| self.failure(CallSite::FinalView, error))
     }
 

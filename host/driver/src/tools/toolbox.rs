@@ -120,7 +120,7 @@ impl Toolbox {
             data.budget.add(&view.exchanges);
             data.exchanges.extend(view.exchanges);
             data.log(view.logs);
-            match view.fields.and_then(|fields| session.fitting(fields, &mut data.budget)) {
+            match view.fields.and_then(|fields| session.truncate_to_budget(fields, &mut data.budget)) {
                 Ok(fields) => views.extend(fields),
                 Err(failure) => data.failures.push(failure),
             }

@@ -50,8 +50,8 @@ struct Routes {
 
 /// The routes.
 pub(super) fn router(sessions: Arc<OpenSessions>) -> Router {
-    let doors = Routes { sessions, mcp: McpEndpoint::new(), large: Arc::new(Semaphore::new(LARGE_MIB)) };
-    Router::new().route("/s/{session}/{*path}", any(handle)).fallback(unknown).with_state(doors)
+    let endpoints = Routes { sessions, mcp: McpEndpoint::new(), large: Arc::new(Semaphore::new(LARGE_MIB)) };
+    Router::new().route("/s/{session}/{*path}", any(handle)).fallback(unknown).with_state(endpoints)
 }
 
 async fn unknown(request: Request) -> Response {

@@ -10,13 +10,13 @@ use crate::words::{counted, number, visible};
 /// Images that are shown. As the source of an `img`, a drawing in SVG runs no script and loads nothing.
 const IMAGES: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml"];
 /// Largest image that is shown, in bytes.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 /// Longest text that is shown, in bytes.
-const MOST_TEXT: usize = 256 << 10;
+const MAX_TEXT: usize = 256 << 10;
 
 /// A text in the writing of its author.
 pub(crate) fn text(text: &str) -> Markup {
-    let shown = &text[..text.floor_char_boundary(MOST_TEXT)];
+    let shown = &text[..text.floor_char_boundary(MAX_TEXT)];
     html! {
         pre.text dir="auto" { (visible(shown)) }
         @if shown.len() < text.len() { p.note { (text.len() - shown.len()) " more bytes are not shown" } }
@@ -36,7 +36,7 @@ pub(crate) fn content(parts: &[Part]) -> Markup {
 }
 
 fn media(media: &Media) -> Markup {
-    let known = IMAGES.into_iter().find(|mime| *mime == media.mime).filter(|_| media.bytes.len() <= MOST_BYTES);
+    let known = IMAGES.into_iter().find(|mime| *mime == media.mime).filter(|_| media.bytes.len() <= MAX_BYTES);
     html! {
         @match known {
             Some(mime) => {
@@ -94,7 +94,7 @@ mod tests {
         let hostile = "</pre><script>alert(1)</script>\u{202e}&quot;";
         let shown = text(hostile).into_string();
         assert!(shown.contains("&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;\\u{202e}&amp;quot;"), "{shown}");
-        let long = "ä".repeat(MOST_TEXT);
-        assert!(text(&long).into_string().contains(&format!("{MOST_TEXT} more bytes")));
+        let long = "ä".repeat(MAX_TEXT);
+        assert!(text(&long).into_string().contains(&format!("{MAX_TEXT} more bytes")));
     }
 }

@@ -9,7 +9,7 @@ use gymkhana_store::RunReader;
 use serde_json::Value as Json;
 
 /// Largest tokenizer file that is read, in bytes.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Texts by token.
 pub(crate) struct TokenTexts(HashMap<u32, String>);
@@ -24,7 +24,7 @@ impl TokenTexts {
     }
 
     fn read(path: &Path) -> Option<Self> {
-        if fs::metadata(path).ok()?.len() > MOST_BYTES {
+        if fs::metadata(path).ok()?.len() > MAX_BYTES {
             return None;
         }
         let file: Json = serde_json::from_slice(&read_regular_file(path).ok()?).ok()?;

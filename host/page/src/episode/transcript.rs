@@ -11,9 +11,9 @@ use crate::words::{number, visible};
 /// Most turns that are shown.
 const MOST: usize = 2_000;
 /// Longest thoughts that are shown unfolded (bytes).
-const MOST_OPEN: usize = 600;
+const MAX_OPEN: usize = 600;
 /// Most bytes of texts and media in these turns.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// The turns, each with the policies' replies that begin there. `forks` holds the address that forks the episode before
 /// each reply.
@@ -23,7 +23,7 @@ pub(crate) fn turns(record: &EpisodeRecord, forks: Option<&[String]>) -> Markup 
         let fork = forks.and_then(|forks| forks.get(number)).map(String::as_str);
         replies.entry(reply.transcript as usize).or_default().push((reply, fork));
     }
-    let count = shown(&record.turns, MOST_BYTES);
+    let count = shown(&record.turns, MAX_BYTES);
     let at = |place: usize| replies.get(&place).map(Vec::as_slice).unwrap_or_default();
     html! {
         ol.turns {
@@ -77,7 +77,7 @@ fn one(turn: &Turn) -> Markup {
     html! {
         @match turn {
             Turn::Thought { seat, text: words } => {
-                details open[words.len() <= MOST_OPEN] {
+                details open[words.len() <= MAX_OPEN] {
                     summary { "Seat " (seat) " thinks, " (words.len()) " bytes" } (text(words))
                 }
             },

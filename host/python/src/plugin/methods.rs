@@ -104,7 +104,7 @@ fn shared(plugin: &Plugin, episodes: u32) -> Result<Plugin, FunctionFault> {
             "`shared_episodes` is 0; give the number of episodes in one instance, from 1".to_owned(),
         )),
         Some(NonZeroU32::MIN) => Ok(plugin.clone()),
-        Some(episodes) => Ok(plugin.shared_by(episodes)),
+        Some(episodes) => Ok(plugin.with_shared_instances(episodes)),
     }
 }
 

@@ -9,7 +9,7 @@ use gymkhana_rules::{Limits, TurnProbe};
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 
 use crate::context::{SeatContext, host_functions};
-use crate::episode::agent::{AgentEpisode, play_elsewhere};
+use crate::episode::agent::{AgentEpisode, play_with_agent_program};
 use crate::episode::finish::never_started;
 use crate::episode::generate::{self, Generation};
 use crate::episode::limits::EpisodeUsage;
@@ -32,7 +32,7 @@ pub(crate) async fn play(
     plan: EpisodePlan,
     actor: Actor<'_>,
 ) -> Result<EpisodeRecord, RolloutError> {
-    if let Some(played) = play_elsewhere(rollout, &plan, actor).await {
+    if let Some(played) = play_with_agent_program(rollout, &plan, actor).await {
         return played;
     }
     match EpisodeState::begin(rollout, plan, ReplayOverrides::default()).await? {

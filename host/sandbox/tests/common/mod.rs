@@ -62,7 +62,7 @@ impl LogSink for Collected {
 /// The plugin with a sink for its log.
 pub fn logging(plugin: &Plugin) -> (Plugin, Arc<Collected>) {
     let log = Arc::new(Collected::default());
-    (plugin.logging(Arc::clone(&log) as Arc<dyn LogSink>), log)
+    (plugin.with_log_sink(Arc::clone(&log) as Arc<dyn LogSink>), log)
 }
 
 pub fn call(name: &str, arguments: &str) -> Call {

@@ -128,17 +128,17 @@ async fn more_of_a_file_than_a_call_may_be_given_ends_the_call() {
 async fn outbound_calls_work_only_with_a_client() {
     let sandbox = sandbox();
     let asks = |plugin: Plugin| async move { answer_text(&plugin, "complete", r#"{"words": "hello"}"#).await };
-    assert_eq!(asks(guest(&sandbox).asking(Arc::new(Slow(Duration::ZERO)))).await, "HELLO (50+2)");
+    assert_eq!(asks(guest(&sandbox).with_outbound(Arc::new(Slow(Duration::ZERO)))).await, "HELLO (50+2)");
     let refused = asks(guest(&sandbox)).await;
     assert!(refused.starts_with("Error::Denied(\"outbound calls are allowed only during"), "{refused}");
     // The granted client is used only inside an episode, where calls are counted and recorded.
-    let unasked = asks(guest(&sandbox).granting(Arc::new(Slow(Duration::ZERO)))).await;
+    let unasked = asks(guest(&sandbox).with_granted_outbound(Arc::new(Slow(Duration::ZERO)))).await;
     assert!(unasked.starts_with("Error::Denied"), "{unasked}");
 }
 
 #[tokio::test]
 async fn a_failed_outbound_call_is_the_hosts_fault() {
-    let plugin = guest(&sandbox()).asking(Arc::new(Slow(Duration::ZERO)));
+    let plugin = guest(&sandbox()).with_outbound(Arc::new(Slow(Duration::ZERO)));
     let error = answer(&plugin, &call("send", r#"{"url": "http://a.b"}"#)).await.expect_err("the cable is cut");
     assert_eq!((error.kind, error.kind.is_hosts()), (FailureKind::Fault, true));
     assert!(error.message.contains("the cable is cut"), "{error}");
@@ -149,16 +149,17 @@ async fn a_failed_outbound_call_is_the_hosts_fault() {
 async fn outbound_waits_do_not_count_as_the_guests_time() {
     let limits = Limits { budget: Duration::from_millis(200), wall: Duration::from_millis(300), ..Limits::default() };
     let sandbox = Sandbox::new(&SandboxConfig { limits, ..config() }).expect("a sandbox");
-    let plugin = guest(&sandbox).asking(Arc::new(Slow(Duration::from_millis(900))));
+    let plugin = guest(&sandbox).with_outbound(Arc::new(Slow(Duration::from_millis(900))));
     assert_eq!(answer_text(&plugin, "complete", r#"{"words": "late"}"#).await, "LATE (50+2)");
 }
 
 #[tokio::test]
 async fn in_a_shared_instance_each_session_uses_its_own_client() {
     let sandbox = sandbox();
-    let shared = guest(&sandbox).shared_by(8.try_into().expect("not 0"));
-    let mut first =
-        ToolSession::open(&shared.asking(Arc::new(Slow(Duration::ZERO))), None, &[], Seed(1)).await.expect("one");
+    let shared = guest(&sandbox).with_shared_instances(8.try_into().expect("not 0"));
+    let mut first = ToolSession::open(&shared.with_outbound(Arc::new(Slow(Duration::ZERO))), None, &[], Seed(1))
+        .await
+        .expect("one");
     let mut second = ToolSession::open(&shared, None, &[], Seed(2)).await.expect("another");
     let ask = call("complete", r#"{"words": "mine"}"#);
     for _ in 0..2 {

@@ -9,7 +9,7 @@ use gymkhana_sandbox::{Action, EnvironmentEpisode, Plugin, Sandbox, ToolSession}
 /// A new sandbox, and a plugin of which up to `episodes` episodes share an instance.
 fn shared(name: &str, episodes: u32) -> (Sandbox, Plugin) {
     let sandbox = sandbox();
-    let plugin = load(&sandbox, name).shared_by(NonZeroU32::new(episodes).expect("some"));
+    let plugin = load(&sandbox, name).with_shared_instances(NonZeroU32::new(episodes).expect("some"));
     (sandbox, plugin)
 }
 

@@ -37,7 +37,7 @@ pub struct ServeFile {
     pub sessions: SessionLimits,
     /// Options and reward weight of the environment `NAME`.
     pub environments: BTreeMap<String, EnvironmentOptions>,
-    /// Settings of VerlTool's door.
+    /// Settings of VerlTool's endpoint.
     pub verltool: VerlToolSection,
 }
 

@@ -14,7 +14,7 @@ use gymkhana_store::{EpisodeStore, RunFolder, RunReader, StoreError};
 use crate::catalog::{Catalog, ServedEnvironment};
 
 /// Maximum number of folders of one environment.
-const MOST_FOLDERS: u32 = 10_000;
+const MAX_FOLDERS: u32 = 10_000;
 
 /// A folder of records.
 pub(super) struct RecordFolder {
@@ -46,7 +46,7 @@ impl RecordFolder {
     pub(super) fn open(root: &Path, served: &ServedEnvironment, catalog: &Catalog) -> RunResult<Self> {
         let run_text = RunFile::of_recorder(Recorder::Server, served.rules().clone()).resolved().internal()?;
         let lock = lock(served, catalog)?;
-        for number in 1..=MOST_FOLDERS {
+        for number in 1..=MAX_FOLDERS {
             let own = served.folder();
             let name = if number == 1 { own.to_owned() } else { format!("{own}-{number}") };
             let path = root.join(&name);

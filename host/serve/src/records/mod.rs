@@ -19,7 +19,7 @@ use crate::error::{ErrorKind, ServeError};
 use folder::RecordFolder;
 
 /// Time for which a request waits until what its answer promises is written.
-const MOST_WAIT: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Time between two attempts.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -156,7 +156,7 @@ impl Records {
             }
         };
         // The reason is left if the time is over.
-        let _ = tokio::time::timeout(MOST_WAIT, flushed).await;
+        let _ = tokio::time::timeout(MAX_WAIT, flushed).await;
         self.problem().map_or(Ok(()), |why| Err(unwritten(ErrorKind::Failed, &why)))
     }
 

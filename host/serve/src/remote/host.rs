@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use super::instances;
 use super::ledger::{RequestDecision, RequestLedger};
 use super::messages::{
-    EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, MOST_PLUGIN_STATE, PlaceAnswer, PlaceId, PlaceRequest,
+    EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, MAX_PLUGIN_STATE, PlaceAnswer, PlaceId, PlaceRequest,
     ProgramCall,
 };
 use crate::catalog::{Catalog, ServedEnvironment};
@@ -262,7 +262,7 @@ async fn awaited(answer: &mut watch::Receiver<Option<Arc<PlaceAnswer>>>) -> Arc<
 
 /// The outcome with the state after it.
 async fn with_state(outcome: EpisodeOutcome, hosted: &mut HostedEpisode) -> PlaceAnswer {
-    let plugins = instances::save(&mut hosted.episode).await.filter(|state| state.len() <= MOST_PLUGIN_STATE);
+    let plugins = instances::save(&mut hosted.episode).await.filter(|state| state.len() <= MAX_PLUGIN_STATE);
     match serde_json::to_vec(&hosted.episode.data) {
         Ok(data) => PlaceAnswer { outcome, data: data.into(), plugins: plugins.unwrap_or_default().into() },
         // The front does not know this state, and continues from the one before.

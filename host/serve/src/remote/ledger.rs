@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use super::messages::PlaceId;
 
 /// Most released places that are kept, so that a late copy of a request opens none of them again.
-const MOST_RELEASED: usize = 4096;
+const MAX_RELEASED: usize = 4096;
 
 /// What a worker does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl RequestLedger {
         if !self.released.contains(&place) {
             self.released.push_back(place);
         }
-        if self.released.len() > MOST_RELEASED {
+        if self.released.len() > MAX_RELEASED {
             self.released.pop_front();
         }
     }

@@ -13,7 +13,7 @@ use crate::error::ServeError;
 
 /// Largest state of an episode's plugins that a worker sends, in bytes. The plugins of a larger one count as without
 /// snapshots.
-pub const MOST_PLUGIN_STATE: usize = 64 << 20;
+pub const MAX_PLUGIN_STATE: usize = 64 << 20;
 
 /// Random name of a place, which no other place of any worker has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

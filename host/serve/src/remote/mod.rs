@@ -1,7 +1,7 @@
 //! Sessions whose plugin instances live on workers: the seam between the table of sessions and the workers' bus.
 //!
 //! ```text
-//!  front: table, doors, records                     worker: sandbox
+//!  front: table, endpoints, records                     worker: sandbox
 //!  RemoteEpisode ── PlaceRequest ──► WorkerPlace ──► EpisodeHost ── plays it with the code of a server without workers
 //!      ▲  ◄── PlaceAnswer: outcome, the host's part of the episode, state of its plugins ──┘
 //! ```
@@ -22,8 +22,8 @@ pub(crate) use away::{AskError, EpisodeStartError, RemoteEpisode};
 pub use host::EpisodeHost;
 pub(crate) use instances::{default_live, finish, restore, save};
 pub use messages::{
-    EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, MOST_PLUGIN_STATE, PlaceAnswer, PlaceId, PlaceRequest,
+    EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, MAX_PLUGIN_STATE, PlaceAnswer, PlaceId, PlaceRequest,
     ProgramCall,
 };
-pub(crate) use places::{MOST_LOST, awaited_place};
+pub(crate) use places::{MAX_LOST, awaited_place};
 pub use places::{PlaceCounts, PlaceFuture, PlaceLost, SessionWorkers, WorkerPlace};

@@ -40,7 +40,7 @@ pub struct PlaceLost {
 }
 
 /// Workers that one request may lose. A request that ends its worker must not end all of them.
-pub(crate) const MOST_LOST: u32 = 3;
+pub(crate) const MAX_LOST: u32 = 3;
 
 impl PlaceLost {
     /// The error of an episode that no worker could take.

@@ -11,7 +11,7 @@ use gymkhana_http::{Client, ClientTokens, TokenError, is_loopback, without_port}
 
 use crate::body::BodyLimits;
 use crate::config::ServeFile;
-use crate::doors::mcp;
+use crate::endpoints::mcp;
 use crate::error::{ErrorKind, ServeError};
 use crate::plain_error::PlainError;
 

@@ -1,4 +1,4 @@
-//! The listener: one address for all doors, with authorisation, limits, TLS, metrics and an orderly end.
+//! The listener: one address for all endpoints, with authorisation, limits, TLS, metrics and an orderly end.
 
 mod admit;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::config::{ListenSection, ServeFile};
-use crate::doors::{self, DoorError};
+use crate::endpoints::{self, EndpointError};
 use crate::error::{ErrorKind, ServeError};
 use crate::plain_error::PlainError;
 use crate::session::SessionTable;
@@ -42,9 +42,9 @@ pub enum StartError {
     /// A certificate or key cannot be read.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The settings of a door are wrong.
+    /// The settings of an endpoint are wrong.
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Endpoint(#[from] EndpointError),
 }
 
 /// A server bound to an address.
@@ -107,23 +107,23 @@ impl Server {
     }
 }
 
-/// The routes of the listener and of all doors.
-fn routes(sessions: &SessionTable, config: &ServeFile) -> Result<Router, DoorError> {
+/// The routes of the listener and of all endpoints.
+fn routes(sessions: &SessionTable, config: &ServeFile) -> Result<Router, EndpointError> {
     let own = Router::new().route("/health", get(health)).route("/metrics", get(metrics)).with_state(sessions.clone());
-    Ok(doors::router(sessions, config)?.merge(own).fallback(nothing_here).method_not_allowed_fallback(other_method))
+    Ok(endpoints::router(sessions, config)?.merge(own).fallback(nothing_here).method_not_allowed_fallback(other_method))
 }
 
 /// Where to read which addresses there are.
-const DOORS_PAGE: &str =
-    "hint: /tasks lists the environments; docs/reference/doors.md lists the addresses of each door";
+const ENDPOINTS_PAGE: &str =
+    "hint: /tasks lists the environments; docs/reference/endpoints.md lists the addresses of each endpoint";
 
 async fn nothing_here(uri: Uri) -> Response {
-    let message = format!("there is nothing at `{}`\n{DOORS_PAGE}", uri.path());
+    let message = format!("there is nothing at `{}`\n{ENDPOINTS_PAGE}", uri.path());
     PlainError(ServeError::agent(ErrorKind::UnknownName, message)).into_response()
 }
 
 async fn other_method(method: Method, uri: Uri) -> Response {
-    let message = format!("`{}` does not answer to {method}\n{DOORS_PAGE}", uri.path());
+    let message = format!("`{}` does not answer to {method}\n{ENDPOINTS_PAGE}", uri.path());
     let mut response = PlainError(ServeError::agent(ErrorKind::Unsupported, message)).into_response();
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     response

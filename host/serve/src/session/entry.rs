@@ -7,14 +7,14 @@ use tokio::sync::Mutex;
 
 use super::id::SessionId;
 use super::state::SessionState;
-use crate::door::Door;
+use crate::protocol::Protocol;
 use gymkhana_http::Client;
 
 /// One session.
 pub(super) struct Entry {
     pub(super) id: SessionId,
     pub(super) client: Client,
-    pub(super) door: Door,
+    pub(super) protocol: Protocol,
     pub(super) state: Arc<Mutex<SessionState>>,
     /// Place in the list of idle sessions; 0 for none.
     pub(super) stamp: AtomicU64,

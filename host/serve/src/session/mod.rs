@@ -1,4 +1,4 @@
-//! Sessions: the table that all doors share, and the requests of one session.
+//! Sessions: the table that all endpoints share, and the requests of one session.
 //!
 //! Plugin calls run on the sandbox's own threads, at most `sessions.running` at a time. The requests of one session run one
 //! after the other, and a client that goes away does not interrupt a plugin's call.

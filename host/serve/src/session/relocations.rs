@@ -9,7 +9,7 @@ use super::place::LivePlace;
 use super::shared::SessionContext;
 use super::state::{Play, SessionState};
 use crate::error::{ErrorKind, ServeError};
-use crate::remote::{AskError, MOST_LOST, PlaceLost};
+use crate::remote::{AskError, MAX_LOST, PlaceLost};
 
 /// Relocations of an episode in one request.
 #[derive(Default)]
@@ -33,8 +33,8 @@ impl Relocations {
             AskError::Lost(lost) => lost,
         };
         self.made += 1;
-        if self.made > MOST_LOST {
-            let why = format!("{lost}, as {MOST_LOST} others did in the same request");
+        if self.made > MAX_LOST {
+            let why = format!("{lost}, as {MAX_LOST} others did in the same request");
             return Err(state.lose(shared, &why).await);
         }
         state.recover(shared, &lost).await
@@ -75,7 +75,7 @@ impl SessionState {
                     tracing::warn!("an episode was not restored: {lost}");
                     self.place = None;
                     lost_workers += 1;
-                    if lost_workers > MOST_LOST {
+                    if lost_workers > MAX_LOST {
                         return Err(lost.unplaced());
                     }
                 }

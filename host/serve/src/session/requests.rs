@@ -20,9 +20,9 @@ use super::shared::{SessionContext, unknown};
 use super::state::{Play, SessionState};
 use super::types::{CallAnswer, Closed, EpisodeScore, LastObservation, ResetResult, Status, TurnAnswer, TurnRequest};
 use crate::catalog::ServedEnvironment;
-use crate::door::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
-use crate::remote::MOST_LOST;
+use crate::protocol::Protocol;
+use crate::remote::MAX_LOST;
 
 /// A session of one client. Clones are the same session; dropping them closes nothing.
 #[derive(Clone)]
@@ -53,10 +53,10 @@ impl ClientSession {
         self.entry.id
     }
 
-    /// The door that opened it.
+    /// The protocol that opened it.
     #[must_use]
-    pub fn door(&self) -> Door {
-        self.entry.door
+    pub fn protocol(&self) -> Protocol {
+        self.entry.protocol
     }
 
     /// Whether it is open: neither closed nor expired.
@@ -305,7 +305,7 @@ impl ClientSession {
     ) -> Result<T, ServeError> {
         let since = Instant::now();
         let result = self.run_in_turn(instances, work).await;
-        self.shared.metrics.finished(self.entry.door, result.as_ref().err(), since.elapsed());
+        self.shared.metrics.finished(self.entry.protocol, result.as_ref().err(), since.elapsed());
         result
     }
 
@@ -325,7 +325,8 @@ impl ClientSession {
         if instances == Instances::New || instances == Instances::Present && state.is_parked() {
             state.take_place(&shared).await?;
         }
-        let span = info_span!("session", id = %entry.id, door = entry.door.label(), client = entry.client.name());
+        let span =
+            info_span!("session", id = %entry.id, protocol = entry.protocol.label(), client = entry.client.name());
         let owner = if state.served.is_tools_only() { Owner::Tool } else { Owner::Environment };
         let task = async move {
             let result = async {
@@ -426,7 +427,7 @@ async fn start(
                 tracing::warn!("an episode starts at another worker: {lost}");
                 state.place = None;
                 lost_workers += 1;
-                if lost_workers > MOST_LOST {
+                if lost_workers > MAX_LOST {
                     return Err(lost.unplaced());
                 }
             }

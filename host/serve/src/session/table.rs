@@ -19,9 +19,9 @@ use super::state::SessionState;
 use super::types::{EpisodeScore, ResetResult, SessionTarget};
 use crate::catalog::{Catalog, ServedEnvironment};
 use crate::config::ServeFile;
-use crate::door::Door;
 use crate::error::{ErrorKind, ServeError};
 use crate::metrics::{SessionCounts, SessionMetrics};
+use crate::protocol::Protocol;
 use crate::records::Records;
 use crate::remote::{PlaceCounts, SessionWorkers, default_live};
 use crate::texts::Texts;
@@ -36,7 +36,7 @@ const WRITE_AGAIN: Duration = Duration::from_millis(500);
 /// Requests to workers that wait for their answers at the same time by default.
 const RUNNING_AWAY: usize = 4096;
 
-/// The sessions of all clients and doors. Clones share one table.
+/// The sessions of all clients and endpoints. Clones share one table.
 #[derive(Clone)]
 pub struct SessionTable {
     pub(super) shared: Arc<SessionContext>,
@@ -108,10 +108,15 @@ impl SessionTable {
     /// # Errors
     /// If the environment or an option does not exist, the client or the server has too many sessions, or the server is
     /// shutting down.
-    pub async fn open(&self, client: &Client, door: Door, what: SessionTarget) -> Result<ClientSession, ServeError> {
+    pub async fn open(
+        &self,
+        client: &Client,
+        protocol: Protocol,
+        what: SessionTarget,
+    ) -> Result<ClientSession, ServeError> {
         match &what {
-            SessionTarget::Environment { .. } => self.enter(client, door, self.served(client, what).await?),
-            SessionTarget::Tools { .. } => Ok(self.begin(client, door, what, NextEpisode::default()).await?.0),
+            SessionTarget::Environment { .. } => self.enter(client, protocol, self.served(client, what).await?),
+            SessionTarget::Tools { .. } => Ok(self.begin(client, protocol, what, NextEpisode::default()).await?.0),
         }
     }
 
@@ -122,7 +127,7 @@ impl SessionTable {
     pub async fn begin(
         &self,
         client: &Client,
-        door: Door,
+        protocol: Protocol,
         what: SessionTarget,
         begin: NextEpisode,
     ) -> Result<(ClientSession, ResetResult), ServeError> {
@@ -130,7 +135,7 @@ impl SessionTable {
             SessionTarget::Environment { .. } => begin.seed,
             SessionTarget::Tools { seed } => begin.seed.or(seed.map(Seed)),
         };
-        let session = self.enter(client, door, self.served(client, what).await?)?;
+        let session = self.enter(client, protocol, self.served(client, what).await?)?;
         match session.reset(NextEpisode { seed, ..begin }).await {
             Ok(opened) => Ok((session, opened)),
             Err(error) => {
@@ -153,17 +158,22 @@ impl SessionTable {
     }
 
     /// Adds a session.
-    fn enter(&self, client: &Client, door: Door, served: Arc<ServedEnvironment>) -> Result<ClientSession, ServeError> {
+    fn enter(
+        &self,
+        client: &Client,
+        protocol: Protocol,
+        served: Arc<ServedEnvironment>,
+    ) -> Result<ClientSession, ServeError> {
         let entry = Arc::new(Entry {
             id: SessionId::random()?,
             client: client.clone(),
-            door,
+            protocol,
             state: Arc::new(Mutex::new(SessionState::new(served, Texts::of(client, &self.shared.texts)))),
             stamp: AtomicU64::new(0),
             last_used: AtomicU64::new(self.shared.now()),
         });
         self.shared.admit(&entry)?;
-        self.shared.metrics.opened(door);
+        self.shared.metrics.opened(protocol);
         Ok(ClientSession { shared: Arc::clone(&self.shared), entry })
     }
 

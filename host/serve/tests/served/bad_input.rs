@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gymkhana_http::Client;
 use gymkhana_record::Seed;
-use gymkhana_serve::doors::Door;
+use gymkhana_serve::endpoints::Protocol;
 use gymkhana_serve::error::{ErrorKind, Owner};
 use gymkhana_serve::session::{NextEpisode, SessionTarget, TurnRequest};
 use serde_json::json;
@@ -72,7 +72,7 @@ async fn tokens_keep_clients_apart() {
     }
     assert_eq!(served.sessions.counts().open, 2, "a trajectory's id belongs to its client");
     let (a, b) = (Client::new("a"), Client::new("b"));
-    let session = served.sessions.open(&a, Door::OpenEnv, SessionTarget::Tools { seed: Some(1) }).await.unwrap();
+    let session = served.sessions.open(&a, Protocol::OpenEnv, SessionTarget::Tools { seed: Some(1) }).await.unwrap();
     assert!(served.sessions.find(&a, &session.id()).is_ok());
     let foreign = served.sessions.find(&b, &session.id()).err().unwrap();
     session.close().await.unwrap();
@@ -106,7 +106,7 @@ async fn requests_out_of_order_or_of_unknown_things_are_the_agents_fault() {
     let me = Client::anyone();
     let open = async |name: Option<&str>, options| {
         let what = SessionTarget::Environment { name: name.map(ToOwned::to_owned), options };
-        served.sessions.open(&me, Door::OpenEnv, what).await
+        served.sessions.open(&me, Protocol::OpenEnv, what).await
     };
     let error = open(None, vec![]).await.err().unwrap();
     assert_eq!(error.kind, ErrorKind::UnknownName);

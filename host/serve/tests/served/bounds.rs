@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gymkhana_http::Client;
 use gymkhana_record::{NamedValue, Seed, Value};
-use gymkhana_serve::doors::Door;
+use gymkhana_serve::endpoints::Protocol;
 use gymkhana_serve::error::{ErrorKind, Owner};
 use gymkhana_serve::session::{ClientSession, NextEpisode, SessionTable, SessionTarget, TurnRequest};
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::common::{clients, serve};
 
 async fn lake(sessions: &SessionTable, seed: u64) -> ClientSession {
     let what = SessionTarget::Environment { name: None, options: vec![] };
-    let session = sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
+    let session = sessions.open(&Client::anyone(), Protocol::OpenEnv, what).await.unwrap();
     let begin = NextEpisode { split: Some("train".to_owned()), task: Some(seed), seed: Some(Seed(seed)) };
     session.reset(begin).await.unwrap();
     session
@@ -59,7 +59,7 @@ async fn sessions_beyond_a_bound_wait_or_are_refused() {
     let config = "[sessions]\nmax = 3\nlive = 1\nwait_seconds = 0.2\n";
     let served = serve(&["guest-two-seats"], config).await;
     let what = || SessionTarget::Environment { name: None, options: vec![] };
-    let open = async || served.sessions.open(&Client::anyone(), Door::Ors, what()).await;
+    let open = async || served.sessions.open(&Client::anyone(), Protocol::Ors, what()).await;
     let (first, second) = (open().await.unwrap(), open().await.unwrap());
     first.reset(NextEpisode::default()).await.unwrap();
     let full = second.reset(NextEpisode::default()).await.unwrap_err();
@@ -95,7 +95,7 @@ async fn idle_sessions_expire() {
 async fn a_call_beyond_the_deadline_is_answered_and_its_session_goes_on() {
     let served = serve(&["guest-hostile-tool"], "[sessions]\nrequest_seconds = 0.1\n").await;
     let session =
-        served.sessions.open(&Client::anyone(), Door::Mcp, SessionTarget::Tools { seed: Some(3) }).await.unwrap();
+        served.sessions.open(&Client::anyone(), Protocol::Mcp, SessionTarget::Tools { seed: Some(3) }).await.unwrap();
     let late = session.call("loop", &json!({})).await.unwrap_err();
     assert_eq!((late.kind, late.owner), (ErrorKind::Deadline, Owner::Tool));
     let busy = session.call("echo", &json!({ "text": "x" })).await.unwrap_err();
@@ -119,7 +119,7 @@ async fn options_of_closed_sessions_make_room() {
     let open = async |number: i64| {
         let options = vec![NamedValue { name: "memory-chars".to_owned(), value: Value::Integer(100 + number) }];
         let what = SessionTarget::Environment { name: None, options };
-        served.sessions.open(&Client::anyone(), Door::Ors, what).await
+        served.sessions.open(&Client::anyone(), Protocol::Ors, what).await
     };
     for number in 0..130 {
         open(number).await.unwrap().close().await.unwrap();
@@ -147,7 +147,7 @@ async fn options_of_a_client_are_bounded() {
     let open = async |client: &str, number: i64| {
         let options = vec![NamedValue { name: "memory-chars".to_owned(), value: Value::Integer(100 + number) }];
         let what = SessionTarget::Environment { name: None, options };
-        served.sessions.open(&Client::new(client), Door::Ors, what).await
+        served.sessions.open(&Client::new(client), Protocol::Ors, what).await
     };
     let mut held = vec![];
     for number in 0..48 {
@@ -192,7 +192,7 @@ async fn texts_of_open_sessions_are_bounded() {
 /// Ends an episode with a text.
 async fn answered(sessions: &SessionTable, text: &str) -> ClientSession {
     let what = SessionTarget::Environment { name: None, options: vec![] };
-    let session = sessions.open(&Client::anyone(), Door::Ors, what).await.unwrap();
+    let session = sessions.open(&Client::anyone(), Protocol::Ors, what).await.unwrap();
     session.reset(NextEpisode { task: Some(5), seed: Some(Seed(1)), ..NextEpisode::default() }).await.unwrap();
     assert!(session.act(TurnRequest::say(text)).await.unwrap().done());
     session

@@ -1,4 +1,4 @@
-//! Load: many idle sessions in memory, and actions per second through VerlTool's door. Run by hand:
+//! Load: many idle sessions in memory, and actions per second through VerlTool's endpoint. Run by hand:
 //! `cargo test --release -p gymkhana-serve --test served -- --ignored --nocapture load`.
 
 #![allow(clippy::print_stdout, reason = "the figures are the result")]
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gymkhana_http::Client;
 use gymkhana_record::Seed;
-use gymkhana_serve::doors::Door;
+use gymkhana_serve::endpoints::Protocol;
 use gymkhana_serve::session::{NextEpisode, SessionTarget, TurnRequest};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,7 +46,7 @@ async fn load_of_idle_sessions() {
     let mut sessions = Vec::new();
     for seed in 0..SESSIONS {
         let what = SessionTarget::Environment { name: None, options: vec![] };
-        let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
+        let session = served.sessions.open(&Client::anyone(), Protocol::OpenEnv, what).await.unwrap();
         session
             .reset(NextEpisode { task: Some(seed % 1000), seed: Some(Seed(seed)), ..NextEpisode::default() })
             .await

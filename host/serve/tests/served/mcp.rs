@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use gymkhana_serve::doors::mcp::{VisibleTools, serve as serve_stdio};
+use gymkhana_serve::endpoints::mcp::{VisibleTools, serve as serve_stdio};
 use gymkhana_store::RunReader;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

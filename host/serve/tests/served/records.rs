@@ -10,7 +10,7 @@ use gymkhana_orchestration::plugins::recorded_files;
 use gymkhana_orchestration::{Reporter, Silent};
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind, NamedValue, Seed, Value};
 use gymkhana_rollout::ReplayDifference;
-use gymkhana_serve::doors::Door;
+use gymkhana_serve::endpoints::Protocol;
 use gymkhana_serve::error::ErrorKind;
 use gymkhana_serve::session::{NextEpisode, SessionTarget, TurnRequest};
 use gymkhana_store::RunReader;
@@ -55,16 +55,16 @@ async fn an_environment_is_served_inside_of_its_wrappers() {
     let open = |options| SessionTarget::Environment { name: Some("frozen-lake".to_owned()), options };
     let option = |name: &str, value| NamedValue { name: name.to_owned(), value };
     let unknown = open(vec![option("attempts", Value::Integer(1))]);
-    let refused = served.sessions.open(&me, Door::OpenEnv, unknown).await.err().unwrap();
+    let refused = served.sessions.open(&me, Protocol::OpenEnv, unknown).await.err().unwrap();
     assert!(refused.to_string().contains("plugin `frozen-lake` has no option `attempts`"), "{refused}");
     // A session of its own map keeps the wrapper, and the other options.
     let large = open(vec![option("map", Value::Text("8x8".to_owned()))]);
-    let session = served.sessions.open(&me, Door::OpenEnv, large).await.unwrap();
+    let session = served.sessions.open(&me, Protocol::OpenEnv, large).await.unwrap();
     let began =
         session.reset(NextEpisode { task: Some(0), seed: Some(Seed(1)), ..NextEpisode::default() }).await.unwrap();
     assert!(format!("{began:?}").matches('F').count() > 40, "{began:?}");
     session.close().await.unwrap();
-    let session = served.sessions.open(&me, Door::OpenEnv, open(vec![])).await.unwrap();
+    let session = served.sessions.open(&me, Protocol::OpenEnv, open(vec![])).await.unwrap();
     session.reset(NextEpisode { task: Some(0), seed: Some(Seed(1)), ..NextEpisode::default() }).await.unwrap();
     let mut told = String::new();
     for step in 0..100 {
@@ -99,7 +99,7 @@ async fn other_plugins_and_settings_have_folders_of_their_own() {
     for (plugins, config) in [(alone, ""), (alone, limited), (with_tool, ""), (alone, ""), (alone, limited)] {
         let served = serve_in(Some(&folder), plugins, config).await;
         let what = SessionTarget::Environment { name: None, options: vec![] };
-        let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
+        let session = served.sessions.open(&Client::anyone(), Protocol::OpenEnv, what).await.unwrap();
         session.reset(NextEpisode { task: Some(1), seed: Some(Seed(2)), ..NextEpisode::default() }).await.unwrap();
         session.act(TurnRequest::say("7")).await.unwrap();
         session.close().await.unwrap();
@@ -120,11 +120,11 @@ async fn served_episodes_replay_and_score() {
     let served = serve_in(Some(&folder), &plugins, config).await;
     let me = Client::anyone();
     let what = SessionTarget::Environment { name: None, options: vec![] };
-    let session = served.sessions.open(&me, Door::OpenEnv, what.clone()).await.unwrap();
+    let session = served.sessions.open(&me, Protocol::OpenEnv, what.clone()).await.unwrap();
     let begin = || NextEpisode { task: Some(5), seed: Some(Seed(11)), ..NextEpisode::default() };
     session.reset(begin()).await.unwrap();
     // Another session takes the only place, so that the first one is parked in the middle.
-    let other = served.sessions.open(&me, Door::OpenEnv, what).await.unwrap();
+    let other = served.sessions.open(&me, Protocol::OpenEnv, what).await.unwrap();
     session.call("calculate", &json!({ "expression": "1/0" })).await.unwrap();
     other.reset(begin()).await.unwrap();
     let step = session.act(TurnRequest::say("The answer is 42.")).await.unwrap();
@@ -141,7 +141,7 @@ async fn served_episodes_replay_and_score() {
     // A third episode is given up before its end.
     session.reset(begin()).await.unwrap();
     session.close().await.unwrap();
-    let tools = served.sessions.open(&me, Door::Mcp, SessionTarget::Tools { seed: Some(2) }).await.unwrap();
+    let tools = served.sessions.open(&me, Protocol::Mcp, SessionTarget::Tools { seed: Some(2) }).await.unwrap();
     assert_eq!(tools.call("calculate", &json!({ "expression": "2+2" })).await.unwrap().0.text(), "4");
     served.stop().await;
     let (run, recorded) = records(&folder, "word-problems");
@@ -160,7 +160,7 @@ async fn a_killed_server_loses_no_finished_turn_and_says_so() {
     let served = serve_in(Some(&folder), &["frozen-lake"], "").await;
     assert_eq!(served.recovered.episodes, 0);
     let what = SessionTarget::Environment { name: None, options: vec![] };
-    let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
+    let session = served.sessions.open(&Client::anyone(), Protocol::OpenEnv, what).await.unwrap();
     session.reset(NextEpisode { task: Some(1), seed: Some(Seed(4)), ..NextEpisode::default() }).await.unwrap();
     let shown = session.act(TurnRequest::say("nonsense")).await.unwrap();
     drop(session);

@@ -1,4 +1,4 @@
-//! The same plugin, seed and actions give the same bytes and rewards through a door as in this process.
+//! The same plugin, seed and actions give the same bytes and rewards through an endpoint as in this process.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ pub async fn in_process(seed: u64, index: u64) -> (Vec<Turn>, Vec<SeatRewards>) 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_door_changes_no_byte() {
+async fn an_endpoint_changes_no_byte() {
     let folder = tempfile::tempdir().unwrap();
     let config =
         "[verltool]\nenvironment = \"frozen-lake\"\n[environments.frozen-lake]\noptions = { slippery = true }\n";

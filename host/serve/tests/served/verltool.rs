@@ -1,4 +1,4 @@
-//! VerlTool's door: calls, failures with their owner, repetitions, and many trajectories at once.
+//! VerlTool's endpoint: calls, failures with their owner, repetitions, and many trajectories at once.
 
 use serde_json::{Value as Json, json};
 use tokio::io::AsyncWriteExt;

@@ -26,7 +26,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Time after which a large request is given up that the bus does not store.
 const STORING: Duration = Duration::from_secs(10);
 /// Most MiB of large answers that are read at once: two of the largest.
-const MOST_MIB: u32 = 2 << 10;
+const MAX_MIB: u32 = 2 << 10;
 
 /// Room for answers that are read as objects.
 pub(super) struct LargeParcels {
@@ -35,7 +35,7 @@ pub(super) struct LargeParcels {
 
 impl Default for LargeParcels {
     fn default() -> Self {
-        Self { mebibytes: Semaphore::new(MOST_MIB as usize) }
+        Self { mebibytes: Semaphore::new(MAX_MIB as usize) }
     }
 }
 
@@ -220,7 +220,7 @@ impl Address {
         if !header.in_object {
             return None;
         }
-        let wanted = u32::try_from(header.bytes().div_ceil(1 << 20)).unwrap_or(MOST_MIB).clamp(1, MOST_MIB);
+        let wanted = u32::try_from(header.bytes().div_ceil(1 << 20)).unwrap_or(MAX_MIB).clamp(1, MAX_MIB);
         // The semaphore is never closed.
         self.front.large.mebibytes.acquire_many(wanted).await.ok()
     }

@@ -4,10 +4,10 @@ use gymkhana_registry::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::description::Versions;
-use crate::limits::MOST_NAME;
+use crate::limits::MAX_NAME;
 
 /// Most places of a worker.
-const MOST_PLACES: u32 = 1 << 20;
+const MAX_PLACES: u32 = 1 << 20;
 
 /// A heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,9 +43,9 @@ pub(crate) enum HeartbeatAnswer {
 impl Heartbeat {
     /// The reason why this worker is not taken by a server with these files.
     pub fn refusal(&self, files: &Digest) -> Option<String> {
-        let is_id = self.worker.len() <= MOST_NAME && self.worker.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if !is_id || self.worker.is_empty() || self.name.len() > MOST_NAME {
-            return Some(format!("the name of the worker is malformed or has more than {MOST_NAME} bytes"));
+        let is_id = self.worker.len() <= MAX_NAME && self.worker.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_id || self.worker.is_empty() || self.name.len() > MAX_NAME {
+            return Some(format!("the name of the worker is malformed or has more than {MAX_NAME} bytes"));
         }
         if let Some(difference) = self.versions.difference("the worker") {
             return Some(difference);
@@ -53,8 +53,8 @@ impl Heartbeat {
         if self.files != *files {
             return Some("the worker has other plugins or settings".to_owned());
         }
-        (self.places == 0 || self.places > MOST_PLACES)
-            .then(|| format!("the worker has {} places; it must have 1 to {MOST_PLACES}", self.places))
+        (self.places == 0 || self.places > MAX_PLACES)
+            .then(|| format!("the worker has {} places; it must have 1 to {MAX_PLACES}", self.places))
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use crate::messages::WorkerJob;
 
 /// Workers at which a job fails before it ends the run.
-const MOST_FAILURES: usize = 3;
+const MAX_FAILURES: usize = 3;
 
 /// What the dispatcher has seen so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -161,7 +161,7 @@ impl<A> Ledger<A> {
     pub fn fail(&mut self, number: u64, worker: &str) -> Option<WaitingJob<A>> {
         let waiting = self.waiting.get_mut(&number)?;
         waiting.failed.insert(worker.to_owned());
-        let is_hopeless = waiting.failed.len() >= MOST_FAILURES;
+        let is_hopeless = waiting.failed.len() >= MAX_FAILURES;
         if is_hopeless { self.waiting.remove(&number) } else { None }
     }
 

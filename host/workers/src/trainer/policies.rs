@@ -26,7 +26,7 @@ const TOO_LARGE: &str = "a reply is larger than a message of the bus\nhint: rais
 type CallId = (String, u64);
 
 /// Stop conditions that are kept.
-const MOST_STOP_CONDITIONS: usize = 64;
+const MAX_STOP_CONDITIONS: usize = 64;
 
 /// Answer of a finished call.
 pub(crate) struct FinishedCall {
@@ -273,7 +273,7 @@ impl PolicyCalls {
         if let Some(known) = self.stop_texts.get(&texts) {
             return known.clone();
         }
-        if self.stop_texts.len() >= MOST_STOP_CONDITIONS {
+        if self.stop_texts.len() >= MAX_STOP_CONDITIONS {
             self.stop_texts.clear();
         }
         let made = StopTexts::new(&texts, self.rollout.chat()).map(|texts| Arc::new(texts) as Arc<dyn StopCondition>);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most results that are read at once.
-const MOST_RESULTS: usize = 16;
+const MAX_RESULTS: usize = 16;
 /// Most KiB of results that are read at once: two of the largest.
-const MOST_KIB: usize = 2 << 20;
+const MAX_KIB: usize = 2 << 20;
 
 /// Permits for reading.
 pub(crate) struct ReadingPermits {
@@ -23,7 +23,7 @@ pub(crate) struct Room {
 
 impl ReadingPermits {
     pub fn new() -> Self {
-        Self { results: Arc::new(Semaphore::new(MOST_RESULTS)), kibibytes: Arc::new(Semaphore::new(MOST_KIB)) }
+        Self { results: Arc::new(Semaphore::new(MAX_RESULTS)), kibibytes: Arc::new(Semaphore::new(MAX_KIB)) }
     }
 
     /// Whether another result may be read.
@@ -35,7 +35,7 @@ impl ReadingPermits {
     /// without room for another result.
     pub fn take(&self, bytes: u64) -> Option<impl Future<Output = Room> + Send + use<>> {
         let result = Arc::clone(&self.results).try_acquire_owned().ok()?;
-        let wanted = usize::try_from(bytes.div_ceil(1 << 10)).unwrap_or(MOST_KIB).min(MOST_KIB);
+        let wanted = usize::try_from(bytes.div_ceil(1 << 10)).unwrap_or(MAX_KIB).min(MAX_KIB);
         let kibibytes = Arc::clone(&self.kibibytes);
         Some(async move {
             // Waiting fails only if the semaphore is closed, which it never is.

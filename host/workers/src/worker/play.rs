@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::policy::{BusPolicy, Ends};
 use super::session::WorkerSession;
 use crate::description::SeatKind;
-use crate::limits::{MOST_DELIVERIES, cut_reason};
+use crate::limits::{MAX_DELIVERIES, cut_reason};
 use crate::messages::{JobEnd, ResultHeader, Verdict, WorkerJob};
 use crate::objects::{self, PutError};
 use crate::reply::SendOutcome;
@@ -65,8 +65,8 @@ impl WorkerSession {
         let ends = Arc::new(ends);
         let mut until_ended = std::pin::pin!(until_ended(ended, self.leaves.subscribe()));
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).insert(job.number, Arc::clone(&ends));
-        let outcome = if delivery > MOST_DELIVERIES {
-            let why = format!("its group was delivered {MOST_DELIVERIES} times, and no worker finished it");
+        let outcome = if delivery > MAX_DELIVERIES {
+            let why = format!("its group was delivered {MAX_DELIVERIES} times, and no worker finished it");
             JobOutcome::Played(Err(JobEnd::Fault(why)))
         } else {
             let played = Arc::clone(&self).group(job.clone(), delivery, Arc::clone(&ends));

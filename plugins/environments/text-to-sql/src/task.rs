@@ -13,7 +13,7 @@ const HELD_OUT: u64 = 8;
 /// Databases of a task: the visible one, and more that only the judge uses.
 const DATABASES: u64 = 4;
 /// Maximum number of rows of an answer.
-const MOST_ROWS: u64 = 60;
+const MAX_ROWS: u64 = 60;
 /// Maximum number of draws to find a sound task.
 const TRIES: u32 = 2_000;
 
@@ -96,7 +96,7 @@ impl Task {
     fn check(&self) -> Result<(), String> {
         let answer = |number| ask(&mut database(&self.script(number))?, &self.question.sql);
         let shown = answer(0)?;
-        if shown.total > MOST_ROWS {
+        if shown.total > MAX_ROWS {
             return Err(format!("{} rows answer it", shown.total));
         }
         if shown.rows.iter().flatten().all(|value| *value == Value::Null) {

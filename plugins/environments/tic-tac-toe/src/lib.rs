@@ -31,7 +31,7 @@ enum First {
 #[derive(PluginOptions)]
 pub struct Options {
     /// Number of moves before the game; each task is a position after that many moves
-    #[option(default = 2, range = 0..=opening::MOST_MOVES)]
+    #[option(default = 2, range = 0..=opening::MAX_MOVES)]
     opening: u32,
     /// Mark that makes the first move, including the moves before the game
     #[option(default = First::X)]

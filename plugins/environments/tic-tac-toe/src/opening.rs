@@ -7,7 +7,7 @@ use crate::board::{Board, CODES, Mark};
 /// Share of classes of positions in the test split, as 1 of this many.
 const HELD_OUT: u64 = 4;
 /// Maximum number of opening moves; after five moves a game may be won.
-pub const MOST_MOVES: u32 = 4;
+pub const MAX_MOVES: u32 = 4;
 
 /// Part of all positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,7 @@ const ALGEBRA: u64 = 40_000;
 const VALUES: u64 = 20_000;
 
 /// Decimal places of an approximate number that are looked at.
-const MOST_DECIMALS: usize = 40;
+const MAX_DECIMALS: usize = 40;
 
 /// Spellings of the same text.
 const SPELLINGS: [(&str, &str); 7] = [
@@ -467,7 +467,7 @@ fn last_place(expr: &Expr) -> Option<BigRational> {
     };
     let ten = BigRational::from_integer(10.into());
     let units = std::iter::successors(Some(BigRational::one()), |unit| Some(unit / &ten));
-    units.take(MOST_DECIMALS).find(|unit| (number / unit).is_integer())
+    units.take(MAX_DECIMALS).find(|unit| (number / unit).is_integer())
 }
 
 fn name(side: &Shape) -> Option<&Expr> {

@@ -7,9 +7,9 @@ use crate::parser::{Parser, logarithm};
 use crate::tree::{Expr, Function, Trouble};
 
 /// Maximum number of postfix signs, such as `!`.
-const MOST_POSTFIX: usize = 4;
+const MAX_POSTFIX: usize = 4;
 /// Maximum degree of a root.
-const MOST_DEGREE: u32 = 64;
+const MAX_DEGREE: u32 = 64;
 
 impl Parser<'_> {
     /// Value with its power.
@@ -35,7 +35,7 @@ impl Parser<'_> {
     /// Value with postfix `!`, `%` or, in the argument of a function, degrees.
     fn postfix(&mut self) -> Result<Expr, Trouble> {
         let mut value = self.atom()?;
-        for _ in 0..=MOST_POSTFIX {
+        for _ in 0..=MAX_POSTFIX {
             if self.eat('!') {
                 value = Expr::Apply(Function::Factorial, Box::new(value));
             } else if self.eat('%') {
@@ -118,7 +118,7 @@ impl Parser<'_> {
         if self.peek() == Some(&Token::Open('[')) {
             let Expr::Number(number) = self.argument()? else { return Err(Trouble::Unreadable) };
             let small = number.denom().is_one().then(|| number.numer().to_u32()).flatten();
-            degree = small.filter(|degree| (1..=MOST_DEGREE).contains(degree)).ok_or(Trouble::TooLarge)?;
+            degree = small.filter(|degree| (1..=MAX_DEGREE).contains(degree)).ok_or(Trouble::TooLarge)?;
         }
         let inside = self.argument()?;
         Ok(Expr::Root(Box::new(inside), degree))

@@ -12,11 +12,11 @@ use crate::tree::Trouble;
 /// Number of fractional bits.
 pub const PRECISION: u64 = 256;
 /// Maximum number of integer bits.
-const MOST_BITS: u64 = 1024;
+const MAX_BITS: u64 = 1024;
 /// Number of halvings of an argument before its series.
 const HALVINGS: u64 = 12;
 /// Maximum number of terms of a series; each term adds at least two bits.
-const MOST_STEPS: u32 = 300;
+const MAX_STEPS: u32 = 300;
 
 /// Number, stored as its value times 2^256.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ impl Fixed {
     }
 
     fn checked(value: BigInt) -> Result<Self, Trouble> {
-        if value.bits() > PRECISION + MOST_BITS { Err(Trouble::TooLarge) } else { Ok(Self(value)) }
+        if value.bits() > PRECISION + MAX_BITS { Err(Trouble::TooLarge) } else { Ok(Self(value)) }
     }
 
     /// Integer.
@@ -133,7 +133,7 @@ impl Fixed {
         let turns = self.divide(&two)?.floor();
         let rest = self.subtract(&Self(&turns * &two.0))?.halved(HALVINGS);
         let (mut sum, mut term) = (Self::integer(1), Self::integer(1));
-        for step in 1..MOST_STEPS {
+        for step in 1..MAX_STEPS {
             term = Self(term.multiply(&rest)?.0 / step);
             if term.0.is_zero() {
                 break;
@@ -172,7 +172,7 @@ impl Fixed {
         let square = rest.multiply(&rest)?;
         let (mut sine, mut cosine) = (Self::integer(0), Self::integer(0));
         let (mut odd, mut even) = (rest, Self::integer(1));
-        for step in 0..i64::from(MOST_STEPS) {
+        for step in 0..i64::from(MAX_STEPS) {
             if odd.0.is_zero() && even.0.is_zero() {
                 break;
             }
@@ -211,7 +211,7 @@ fn odd_series(value: &Fixed, alternating: bool) -> Result<Fixed, Trouble> {
     let square = value.multiply(value)?;
     let square = if alternating { square.negative() } else { square };
     let (mut sum, mut power) = (value.clone(), value.clone());
-    for step in 1..MOST_STEPS {
+    for step in 1..MAX_STEPS {
         power = power.multiply(&square)?;
         // Because of rounding down, a negative power can remain at −1.
         if power.abs().0 <= BigInt::one() {

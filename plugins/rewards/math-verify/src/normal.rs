@@ -4,13 +4,13 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{One, Pow, Signed, ToPrimitive, Zero};
 
-use crate::polynomial::{Generator, MOST_BITS, Polynomial, Ring, bits};
+use crate::polynomial::{Generator, MAX_BITS, Polynomial, Ring, bits};
 use crate::tree::{Expr, Function, Trouble};
 
 /// Bound of trial division for prime factors.
-const MOST_FACTOR: u32 = 5_000;
-/// Maximum argument of a factorial: its result has fewer than [`MOST_BITS`] bits.
-const MOST_FACTORIAL: u32 = 400;
+const MAX_FACTOR: u32 = 5_000;
+/// Maximum argument of a factorial: its result has fewer than [`MAX_BITS`] bits.
+const MAX_FACTORIAL: u32 = 400;
 /// Maximum text length of an opaque generator.
 const LONGEST_OPAQUE: usize = 4_000;
 
@@ -42,7 +42,7 @@ impl Fraction {
 pub fn normal(expr: &Expr, ring: &mut Ring) -> Result<Fraction, Trouble> {
     ring.spend(1)?;
     match expr {
-        Expr::Number(value) if bits(value) > MOST_BITS => Err(Trouble::TooLarge),
+        Expr::Number(value) if bits(value) > MAX_BITS => Err(Trouble::TooLarge),
         Expr::Number(value) => Ok(Fraction::number(value.clone())),
         Expr::Symbol(name) => Ok(Fraction::of(ring.of(match name.as_str() {
             "i" => Generator::Imaginary,
@@ -141,10 +141,10 @@ fn whole_power(base: Fraction, exponent: &BigInt, ring: &mut Ring) -> Result<Fra
             return Ok(Fraction::number(if size.bit(0) { number } else { one }));
         }
         let size = size.to_u32().ok_or(Trouble::TooLarge)?;
-        if (bits(&number) - 1).saturating_mul(size.into()) > MOST_BITS || size > 1 << 14 {
+        if (bits(&number) - 1).saturating_mul(size.into()) > MAX_BITS || size > 1 << 14 {
             return Err(Trouble::TooLarge);
         }
-        ring.spend(MOST_BITS / 64)?;
+        ring.spend(MAX_BITS / 64)?;
         return Ok(Fraction::number(Pow::pow(number, size)));
     }
     let size = size.to_u32().ok_or(Trouble::TooLarge)?;
@@ -197,7 +197,7 @@ fn square_root(number: &BigRational, ring: &mut Ring) -> Result<Fraction, Troubl
     let mut root = Fraction::number(BigRational::one());
     ring.spend(rest.bits() * 4)?;
     let mut factor = 2_u32;
-    while factor <= MOST_FACTOR && BigInt::from(u64::from(factor) * u64::from(factor)) <= rest {
+    while factor <= MAX_FACTOR && BigInt::from(u64::from(factor) * u64::from(factor)) <= rest {
         let mut odd = false;
         while (&rest % factor).is_zero() {
             rest /= factor;
@@ -216,7 +216,7 @@ fn square_root(number: &BigRational, ring: &mut Ring) -> Result<Fraction, Troubl
     let whole = rest.sqrt();
     if &whole * &whole == rest {
         outside *= BigRational::from_integer(whole);
-    } else if BigInt::from(u64::from(MOST_FACTOR) * u64::from(MOST_FACTOR)) > rest {
+    } else if BigInt::from(u64::from(MAX_FACTOR) * u64::from(MAX_FACTOR)) > rest {
         // A number without a factor up to its square root is prime.
         let prime = ring.of(Generator::PrimeRoot(rest));
         root = multiply(&root, &Fraction::of(prime), ring)?;
@@ -239,7 +239,7 @@ fn apply(function: Function, argument: &Expr, ring: &mut Ring) -> Result<Fractio
             if !number.is_integer() || number.is_negative() {
                 return Err(Trouble::Undefined);
             }
-            let size = number.numer().to_u32().filter(|size| *size <= MOST_FACTORIAL).ok_or(Trouble::TooLarge)?;
+            let size = number.numer().to_u32().filter(|size| *size <= MAX_FACTORIAL).ok_or(Trouble::TooLarge)?;
             ring.spend(u64::from(size))?;
             whole((1..=size).map(BigInt::from).product())
         }

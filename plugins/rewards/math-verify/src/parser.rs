@@ -10,9 +10,9 @@ use crate::tree::{Expr, Function, Relation, Shape, Trouble};
 /// Maximum nesting of brackets, powers and signs.
 const DEEPEST: u32 = 48;
 /// Maximum number of list members, and of rows or columns of a matrix.
-const MOST_MEMBERS: usize = 64;
+const MAX_MEMBERS: usize = 64;
 /// Maximum number of tokens of an answer.
-const MOST_TOKENS: usize = 2_000;
+const MAX_TOKENS: usize = 2_000;
 
 /// Answer with the units of its values.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +38,7 @@ pub fn read_with_symbols(text: &str) -> Result<Answer, Trouble> {
 
 fn parse(text: &str, symbols: bool) -> Result<Answer, Trouble> {
     let tokens = tokens(&plain(text), symbols)?;
-    if tokens.len() > MOST_TOKENS {
+    if tokens.len() > MAX_TOKENS {
         return Err(Trouble::TooLarge);
     }
     let plus = Parser::new(&tokens, true).whole()?;
@@ -128,7 +128,7 @@ impl<'a> Parser<'a> {
     fn members(&mut self, end: usize) -> Result<Vec<Shape>, Trouble> {
         let mut members = Vec::new();
         while self.place < end {
-            if members.len() == MOST_MEMBERS {
+            if members.len() == MAX_MEMBERS {
                 return Err(Trouble::TooLarge);
             }
             members.push(self.chain()?);
@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
             relations.push(*relation);
             sides.push(self.union()?);
         }
-        if relations.len() > MOST_MEMBERS {
+        if relations.len() > MAX_MEMBERS {
             return Err(Trouble::TooLarge);
         }
         Ok(if relations.is_empty() { sides.remove(0) } else { Shape::Chain(sides, relations) })
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
     fn union(&mut self) -> Result<Shape, Trouble> {
         let mut parts = vec![self.member()?];
         while self.eat('∪') {
-            if parts.len() == MOST_MEMBERS {
+            if parts.len() == MAX_MEMBERS {
                 return Err(Trouble::TooLarge);
             }
             parts.push(self.member()?);
@@ -265,7 +265,7 @@ impl<'a> Parser<'a> {
                 self.place += 1;
                 break;
             }
-            if rows.len() * rows[0].len().max(1) > MOST_MEMBERS * 4 {
+            if rows.len() * rows[0].len().max(1) > MAX_MEMBERS * 4 {
                 return Err(Trouble::TooLarge);
             }
             let value = self.deeper(Self::sum)?;
@@ -360,7 +360,7 @@ impl<'a> Parser<'a> {
                 factors.push(value);
                 return Ok(product_of(factors));
             }
-            if factors.len() > MOST_TOKENS {
+            if factors.len() > MAX_TOKENS {
                 return Err(Trouble::TooLarge);
             }
         }

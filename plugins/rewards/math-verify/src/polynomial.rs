@@ -13,11 +13,11 @@ use num_traits::{One, Zero};
 use crate::tree::Trouble;
 
 /// Maximum number of bits of a coefficient's numerator or denominator.
-pub const MOST_BITS: u64 = 4_096;
+pub const MAX_BITS: u64 = 4_096;
 /// Maximum number of terms of a polynomial.
-const MOST_TERMS: usize = 2_000;
+const MAX_TERMS: usize = 2_000;
 /// Maximum exponent.
-const MOST_EXPONENT: u32 = 10_000;
+const MAX_EXPONENT: u32 = 10_000;
 /// Work units of multiplying two monomials.
 const PAIR: u64 = 16;
 
@@ -164,7 +164,7 @@ impl Ring {
 
     /// Power, by repeated squaring.
     pub fn power(&mut self, base: &Polynomial, exponent: u32) -> Result<Polynomial, Trouble> {
-        if exponent > MOST_EXPONENT {
+        if exponent > MAX_EXPONENT {
             return Err(Trouble::TooLarge);
         }
         let (mut result, mut square, mut left) = (Polynomial::constant(BigRational::one()), base.clone(), exponent);
@@ -184,13 +184,13 @@ impl Ring {
         self.spend(cost(&coefficient))?;
         let entry = into.terms.entry(monomial.clone()).or_insert_with(BigRational::zero);
         *entry += coefficient;
-        if bits(entry) > MOST_BITS {
+        if bits(entry) > MAX_BITS {
             return Err(Trouble::TooLarge);
         }
         if entry.is_zero() {
             into.terms.remove(monomial);
         }
-        if into.terms.len() > MOST_TERMS { Err(Trouble::TooLarge) } else { Ok(()) }
+        if into.terms.len() > MAX_TERMS { Err(Trouble::TooLarge) } else { Ok(()) }
     }
 
     /// Product of two monomials, and the number from reducing known squares.
@@ -201,7 +201,7 @@ impl Ring {
         }
         let mut factor = BigRational::one();
         for (generator, exponent) in &mut exponents {
-            if *exponent > MOST_EXPONENT {
+            if *exponent > MAX_EXPONENT {
                 return Err(Trouble::TooLarge);
             }
             // Both factors are reduced, so exponents are at most 2.

@@ -14,7 +14,7 @@ use crate::weigh;
 /// Degree from which an item is met for the items that need it.
 const HELD: f64 = 0.5;
 /// Maximum number of passages in a score, so that it fits into the host's limit on results.
-const MOST_EVIDENCE: usize = 1000;
+const MAX_EVIDENCE: usize = 1000;
 
 /// Passage that explains a verdict: the index of its turn in the trajectory, its bytes, and a note.
 pub type Passage = (usize, Range<usize>, String);
@@ -56,7 +56,7 @@ pub fn assess(
     let needy = (0..list.items.len()).filter(|&index| !list.items[index].needs.is_empty());
     let blocked = needy.filter(|&index| !progress.needs_hold(index, usize::MAX)).count();
     let Progress { met, mut evidence, .. } = progress;
-    evidence.truncate(MOST_EVIDENCE);
+    evidence.truncate(MAX_EVIDENCE);
     Ok(Assessment { met, blocked, evidence })
 }
 

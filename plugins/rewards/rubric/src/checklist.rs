@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::needs;
 
 /// Maximum number of items.
-const MOST_ITEMS: usize = 128;
+const MAX_ITEMS: usize = 128;
 
 /// Document.
 #[derive(Debug, Deserialize)]
@@ -142,8 +142,8 @@ pub struct Item {
 pub fn read(text: &str, from: &str) -> Result<Checklist, Error> {
     let wrong = |why: String| Error::invalid(format!("the checklist in {from} {why}"));
     let wires = wires(text).map_err(wrong)?;
-    if wires.len() > MOST_ITEMS {
-        return Err(wrong(format!("has {} items: write at most {MOST_ITEMS}", wires.len())));
+    if wires.len() > MAX_ITEMS {
+        return Err(wrong(format!("has {} items: write at most {MAX_ITEMS}", wires.len())));
     }
     let names: Vec<String> = wires.iter().map(|wire| wire.name.clone()).collect();
     let items = wires.into_iter().map(|wire| item(wire, &names)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;

@@ -6,7 +6,7 @@ use gymkhana_sdk::OptionValue;
 use crate::checklist::Item;
 
 /// Largest distance from the group's mean that counts, in standard deviations.
-const MOST_DEVIATIONS: f64 = 3.0;
+const MAX_DEVIATIONS: f64 = 3.0;
 /// Added to a group's standard deviation, as the trainer does.
 const DEVIATION_FLOOR: f64 = 1e-6;
 
@@ -91,7 +91,7 @@ impl Spread {
 
     fn normalised(self, value: f64) -> f64 {
         let distance = (value - self.mean) / (self.deviation + DEVIATION_FLOOR);
-        distance.clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
+        distance.clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS)
     }
 }
 

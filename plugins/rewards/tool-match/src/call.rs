@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 /// Maximum number of expected calls.
-const MOST_EXPECTED: usize = 256;
+const MAX_EXPECTED: usize = 256;
 
 /// Actual or expected call.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -31,10 +31,10 @@ impl Call {
             let form = "write a JSON list of {\"name\": …, \"arguments\": {…}}";
             Error::invalid(format!("the privileged `{key}` is not a list of calls ({error}): {form}"))
         })?;
-        if calls.len() > MOST_EXPECTED {
+        if calls.len() > MAX_EXPECTED {
             let count = calls.len();
             return Err(Error::invalid(format!(
-                "the privileged `{key}` has {count} calls: expect at most {MOST_EXPECTED}"
+                "the privileged `{key}` has {count} calls: expect at most {MAX_EXPECTED}"
             )));
         }
         Ok(calls)

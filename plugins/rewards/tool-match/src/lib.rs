@@ -20,7 +20,7 @@ use call::Call;
 use matching::{Matching, Pairing, Weights};
 
 /// Maximum number of calls per seat that are compared; the host's limit is lower.
-const MOST_MADE: usize = 1024;
+const MAX_MADE: usize = 1024;
 
 /// Compared calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
@@ -111,7 +111,7 @@ fn made(trajectory: &Trajectory, seat: u32, first_turn: bool) -> Vec<(usize, &Se
         Turn::Call(made) if made.seat == seat => Some((place, made)),
         _ => None,
     });
-    calls.take(MOST_MADE).collect()
+    calls.take(MAX_MADE).collect()
 }
 
 fn score(seat: u32, made: &[(usize, &SeatCall)], expected: &[Call], weights: Weights, options: &Options) -> Score {

@@ -22,7 +22,7 @@ use memory::Memory;
 use workflow::{DEFAULT, Handover, NAMES, Role, Source, Workflow};
 
 /// Most that one role pays for its turns in an episode.
-const MOST_PAID: f64 = 1.0;
+const MAX_PAID: f64 = 1.0;
 
 /// Options of a run.
 #[derive(PluginOptions)]
@@ -107,7 +107,7 @@ impl Course {
     /// A price, as a negative reward.
     fn charge(&mut self, seat: u32, price: f64, result: StepResult) -> StepResult {
         let paid = &mut self.paid[seat as usize];
-        let price = price.min(MOST_PAID - *paid);
+        let price = price.min(MAX_PAID - *paid);
         *paid += price;
         if price > 0.0 { result.reward_to(seat, -price) } else { result }
     }
@@ -132,7 +132,7 @@ impl SnapshotState for Course {
         }
         let facts = reader.named_values()?;
         let memory = Memory::read(reader)?;
-        let is_sound = (0.0..=MOST_PAID).contains(&paid.iter().copied().fold(0.0, f64::max));
+        let is_sound = (0.0..=MAX_PAID).contains(&paid.iter().copied().fold(0.0, f64::max));
         if current >= workflow.roles.len() as u64 || !is_sound || paid.iter().any(|paid| paid.is_nan()) {
             return Err(Error::bad_snapshot("the snapshot's role or prices are out of range"));
         }
@@ -158,7 +158,7 @@ impl Wrapper for Roles {
     fn info(inner: &InnerInfo) -> Info {
         let Range { low, high } = inner.reward_range();
         Info::new(format!("{}; a workflow of roles", inner.summary()), NAMES)
-            .reward_range(low.min(0.0) - MOST_PAID, high.max(0.0))
+            .reward_range(low.min(0.0) - MAX_PAID, high.max(0.0))
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {

@@ -50,7 +50,7 @@ const TURNS: u64 = 30;
 /// Turn of the defects that appear only in long episodes.
 const LATE: u64 = 20;
 /// Greatest value of the option `size`.
-const MOST_SIZE: i64 = 5;
+const MAX_SIZE: i64 = 5;
 /// Splits of six tasks each, of twelve if all open alike, or of 500 if starts are costly. The last exists for one defect only, and some have an endless
 /// first split.
 const SPLITS: [&str; 3] = ["train", "test", "dev"];
@@ -99,7 +99,7 @@ pub struct Options {
     #[option(default = 0)]
     spare_option_x: i64,
     /// Size without effect on the task
-    #[option(default = 3, range = 1..=MOST_SIZE)]
+    #[option(default = 3, range = 1..=MAX_SIZE)]
     size: i64,
     /// Flag without effect on the task
     #[option(default = false)]
@@ -141,7 +141,7 @@ impl Environment for Crooked {
 
     fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let (crook, size) = (options.crook.clone(), options.size);
-        let is_both = size == MOST_SIZE && options.doubled;
+        let is_both = size == MAX_SIZE && options.doubled;
         if (crook == "refuses-least" && size == 1) || (crook == "refuses-both" && is_both) {
             return Err(Error::invalid("there is no such size"));
         }
@@ -183,7 +183,7 @@ impl Environment for Crooked {
             format!("The word ends in {shown}; its task is {word}.")
         };
         let started = ResetResult::observe(words).offer(0, vec![function]);
-        let is_broken = (crook == "breaks-at-most" && size == MOST_SIZE) || (crook == "breaks-both" && is_both);
+        let is_broken = (crook == "breaks-at-most" && size == MAX_SIZE) || (crook == "breaks-both" && is_both);
         let crook = if is_broken { "broken".to_owned() } else { crook };
         Ok((Self { crook, word, turns: 0, looks: Cell::new(0) }, started))
     }

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 /// Most levels of lists and objects.
-pub(in crate::tool_call) const MOST_DEPTH: usize = 127;
+pub(in crate::tool_call) const MAX_DEPTH: usize = 127;
 
 /// The keys and values of a JSON object in their order. The last value of a repeated key counts.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl<'de> Visitor<'de> for EntriesVisitor {
 /// Compact JSON text of a JSON text.
 ///
 /// # Errors
-/// The reason, for text that is not JSON, deeper than [`MOST_DEPTH`], or with a number that no float can hold.
+/// The reason, for text that is not JSON, deeper than [`MAX_DEPTH`], or with a number that no float can hold.
 pub(in crate::tool_call) fn compact(text: &str) -> Result<String, String> {
     let mut compact = String::with_capacity(text.len());
     let value: &RawValue = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -73,7 +73,7 @@ pub(in crate::tool_call) fn compact(text: &str) -> Result<String, String> {
 }
 
 fn push(text: &str, depth: usize, compact: &mut String) -> Result<(), String> {
-    if depth > MOST_DEPTH {
+    if depth > MAX_DEPTH {
         return Err("recursion limit exceeded".to_owned());
     }
     match text.bytes().next() {

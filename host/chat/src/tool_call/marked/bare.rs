@@ -7,7 +7,7 @@ use super::{before, read_call, read_value, table};
 /// Beginnings of lines with JSON.
 pub(super) const LINES: [&str; 2] = ["\n[", "\n{"];
 /// Most lines of a reply that are tried, so that the time stays linear.
-pub(super) const MOST_TRIES: usize = 8;
+pub(super) const MAX_TRIES: usize = 8;
 
 /// Whether text begins with an object or a list whose first object is meant as a call.
 pub(in super::super) fn holds_calls(text: &str) -> bool {

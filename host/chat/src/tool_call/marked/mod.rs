@@ -87,7 +87,7 @@ pub(super) fn parse(text: &str, reading: &Reading<'_>) -> ParsedReply {
     let opens: Vec<&str> = reading.marks.iter().map(|marks| marks.open).collect();
     let mut searched: Vec<&str> = opens.clone();
     searched.extend(reading.dropped);
-    let mut tries = if reading.bare { bare::MOST_TRIES } else { 0 };
+    let mut tries = if reading.bare { bare::MAX_TRIES } else { 0 };
     searched.extend(bare::LINES.iter().filter(|_| tries > 0));
     while let Some((outside, mark, behind)) = split_at_mark(rest, &searched) {
         reply.message.push_str(outside);

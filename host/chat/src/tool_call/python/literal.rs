@@ -2,7 +2,7 @@
 //!
 //! The words of JSON (`null`, `true`, `false`) are read as well. Numbers keep their digits.
 
-use super::super::json::exact::{MOST_DEPTH, compact, push_string};
+use super::super::json::exact::{MAX_DEPTH, compact, push_string};
 
 /// Reads a text that is one literal.
 ///
@@ -52,7 +52,7 @@ impl<'t> Cursor<'t> {
 
     /// Reads a literal and appends it as JSON.
     pub(super) fn push_literal(&mut self, depth: usize, json: &mut String) -> Result<(), String> {
-        if depth > MOST_DEPTH {
+        if depth > MAX_DEPTH {
             return Err("recursion limit exceeded".to_owned());
         }
         self.skip_space();

@@ -190,7 +190,7 @@ fn mistakes_are_refused() {
 }
 
 /// Most faults of a run, so that it ends.
-const MOST_FAULTS: u32 = 12;
+const MAX_FAULTS: u32 = 12;
 
 /// Plays one run and disturbs it at random moments.
 fn disturb(expected: &Essence, moments: &mut Stream) {
@@ -199,7 +199,7 @@ fn disturb(expected: &Essence, moments: &mut Stream) {
     let mut trainer = run_or_resume(&desk, &bus);
     let mut workers: Vec<Signalled> = (0..3).map(|_| any(&bus)).collect();
     let mut faults = String::new();
-    for _ in 0..MOST_FAULTS {
+    for _ in 0..MAX_FAULTS {
         std::thread::sleep(Duration::from_millis(300 + moments.below(1_500)));
         if !trainer.is_running() {
             break;

@@ -48,7 +48,7 @@ async fn again(fixture: &Fixture, path: &Path, views: &Views) -> Result<(), Stop
 
 /// Repeats a path in an instance that played another path before.
 async fn after_another(fixture: &Fixture, start: &Start, path: &Path, views: &Views) -> Result<(), Stop> {
-    let shared = fixture.plugin.shared_by(NonZeroU32::MIN.saturating_add(7));
+    let shared = fixture.plugin.with_shared_instances(NonZeroU32::MIN.saturating_add(7));
     let (mut before, mut driver) =
         Path::begin(fixture, &shared, start, &fixture.options, fixture.seed("before").child(path.seed.0)).await?;
     for act in &path.actions {

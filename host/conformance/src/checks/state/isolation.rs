@@ -23,7 +23,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             Path::walk(fixture, start, seeds[0], LENGTH).await?.0,
             Path::walk(fixture, other, seeds[1], LENGTH).await?.0,
         ];
-        let shared = fixture.plugin.shared_by(NonZeroU32::MIN.saturating_add(7));
+        let shared = fixture.plugin.with_shared_instances(NonZeroU32::MIN.saturating_add(7));
         let mut drivers: Vec<Driver> = Vec::new();
         for path in &paths {
             let (begun, driver) = Path::begin(fixture, &shared, &path.start, &fixture.options, path.seed).await?;

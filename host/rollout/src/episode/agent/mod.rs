@@ -43,7 +43,7 @@ impl<'a> From<Box<EpisodeState<'a>>> for AgentEpisode<'a> {
 }
 
 /// Plays an episode whose plugin instances are somewhere else, if the rollout has a program for it.
-pub(crate) async fn play_elsewhere(
+pub(crate) async fn play_with_agent_program(
     rollout: &Rollout,
     plan: &EpisodePlan,
     actor: Actor<'_>,

@@ -10,7 +10,7 @@ use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeRecord, Failure, 
 use super::{AGAIN, AgentWorkers};
 use crate::remote::away::{AskError, RemoteEpisode};
 use crate::remote::messages::{FinishOrder, ProgramCall};
-use crate::remote::places::MOST_LOST;
+use crate::remote::places::MAX_LOST;
 
 /// The instances of one episode.
 pub(super) struct WorkerInstances {
@@ -109,8 +109,8 @@ impl WorkerInstances {
         let for_place = deadline.min(tokio::time::Instant::now() + places.0.wait);
         loop {
             *lost_workers += 1;
-            if *lost_workers > MOST_LOST {
-                return Err(self.lose(format!("{why}, after {MOST_LOST} others in the same request")));
+            if *lost_workers > MAX_LOST {
+                return Err(self.lose(format!("{why}, after {MAX_LOST} others in the same request")));
             }
             let Some(place) = places.0.place_until(for_place).await else {
                 return Err(self.lose(format!("{why}, and {}", places.0.full())));

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::away::{EpisodeStartError, RemoteEpisode};
 use super::messages::EpisodeOrigin;
-use super::places::{MOST_LOST, PlaceCounts, SessionWorkers, WorkerPlace, awaited_place};
+use super::places::{MAX_LOST, PlaceCounts, SessionWorkers, WorkerPlace, awaited_place};
 use instances::WorkerInstances;
 
 /// Time between two tries to restore an episode.
@@ -140,7 +140,7 @@ impl TakenPlace {
         let Self { places, mut place } = self;
         let none = BackendError::NoPlace;
         let deadline = places.0.deadline();
-        for _ in 0..=MOST_LOST {
+        for _ in 0..=MAX_LOST {
             let starting = RemoteEpisode::start(place, places.0.origin(seed), 1, task.clone());
             match places.0.in_time(deadline, starting).await.map_err(none)? {
                 Ok(away) => return Ok(Box::new(WorkerInstances::new(places, seed, away))),
@@ -150,7 +150,7 @@ impl TakenPlace {
             }
             place = places.0.place_in_turn().await.ok_or_else(|| none(places.0.full()))?;
         }
-        Err(none(format!("{} workers were lost at its start", MOST_LOST + 1)))
+        Err(none(format!("{} workers were lost at its start", MAX_LOST + 1)))
     }
 }
 

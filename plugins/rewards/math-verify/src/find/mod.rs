@@ -55,7 +55,7 @@ const QUALIFIERS: [&str; 11] = [
     "equal to ",
 ];
 /// Most formulas behind `not` that are passed over.
-const MOST_FORMULAS: usize = 8;
+const MAX_FORMULAS: usize = 8;
 /// Delimiters of formulas.
 const FORMULAS: [(&str, &str); 4] = [("$$", "$$"), ("\\(", "\\)"), ("\\[", "\\]"), ("$", "$")];
 /// Characters around an answer that are not part of it.
@@ -203,7 +203,7 @@ fn last(message: &str) -> Option<Range<usize>> {
 
 /// Last formula between dollars, `\(` and `\)`, or `\[` and `\]`. One behind `not` is passed over.
 fn formula(message: &str, mut within: Range<usize>) -> Option<Range<usize>> {
-    for _ in 0..MOST_FORMULAS {
+    for _ in 0..MAX_FORMULAS {
         let text = &message[within.clone()];
         let between = |(open, close): &(&str, &str)| {
             let end = text.rfind(close)?;

@@ -9,13 +9,13 @@ use crate::notation::fraction;
 use crate::tree::Trouble;
 
 /// Maximum number of digits of a number.
-const MOST_DIGITS: usize = 1_000;
+const MAX_DIGITS: usize = 1_000;
 /// Separators of thousands; the first also separates members of a list in brackets.
 const SEPARATORS: [&str; 7] = [",", "{,}", "\\,", "\\!", "\u{a0}", "\u{2009}", "\u{202f}"];
 /// Commands before the digits that repeat.
 const REPEATING: [&str; 4] = ["\\overline{", "\\bar{", "\\dot{", "\\dot "];
 /// Maximum exponent of a number such as `1e5`.
-const MOST_EXPONENT: u32 = 1_000;
+const MAX_EXPONENT: u32 = 1_000;
 
 impl Lexer<'_> {
     /// Number with thousands separators, decimals, a repeating part and an exponent.
@@ -84,7 +84,7 @@ impl Lexer<'_> {
             return Ok(one);
         }
         let exponent: u32 = digits[..length].parse().map_err(|_| Trouble::TooLarge)?;
-        if exponent > MOST_EXPONENT {
+        if exponent > MAX_EXPONENT {
             return Err(Trouble::TooLarge);
         }
         self.rest = &digits[length..];
@@ -111,7 +111,7 @@ fn grouped(text: &str) -> bool {
 
 /// Exact value of `whole.fraction` followed by infinite repetitions of `repeated`.
 fn decimal(whole: &str, fraction: &str, repeated: &str) -> Result<BigRational, Trouble> {
-    if whole.len() + fraction.len() + repeated.len() > MOST_DIGITS {
+    if whole.len() + fraction.len() + repeated.len() > MAX_DIGITS {
         return Err(Trouble::TooLarge);
     }
     let integer = |digits: String| if digits.is_empty() { Ok(BigInt::from(0)) } else { digits.parse() };

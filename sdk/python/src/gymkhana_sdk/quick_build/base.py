@@ -15,13 +15,13 @@ from . import packages
 from .modules import Modules
 from .slot import FILLING, MARK, SLOT_BYTES, filled
 
-MOST_BASES = 8
+MAX_BASES = 8
 """Bases that a folder keeps, of 20 to 40 MB each; the one unused for longest is removed."""
 
 LACKS = "gymkhana: a base cannot import"
 """Begin of the message of a base that cannot import a package before the author's modules."""
 
-MOST_SECONDS = 0.1
+MAX_SECONDS = 0.1
 """Most processor time that importing the author's modules takes, in seconds, if there are packages.
 
 Each instance of a quick build imports them, several times slower. A module that calls packages a lot is bundled whole.
@@ -90,7 +90,7 @@ def component(folder: Path, base: Base, modules: Modules, bundle: Callable[[str]
     Returns None if the modules do not fit into the slot, or if a base cannot hold them. An error of `bundle` is raised
     again unless it says that a package cannot be imported before the author's modules.
     """
-    if base.packages and modules.seconds > MOST_SECONDS:
+    if base.packages and modules.seconds > MAX_SECONDS:
         return None
     content = json.dumps({"classes": modules.classes, "modules": modules.sources}, separators=(",", ":")).encode()
     patch = filled(content)
@@ -131,7 +131,7 @@ def _keep(path: Path, made: bytes) -> None:
         temporary.write_bytes(made)
         temporary.replace(path)
         kept = sorted(path.parent.glob("*.wasm"), key=lambda file: file.stat().st_mtime, reverse=True)
-        for old in kept[MOST_BASES:]:
+        for old in kept[MAX_BASES:]:
             old.unlink(missing_ok=True)
     except OSError:
         temporary.unlink(missing_ok=True)
