@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod answer;
+mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod models;
@@ -18,6 +19,7 @@ mod text;
 mod vllm;
 mod weights;
 
+pub use error::ServerError;
 pub use models::{ServedModel, served_models};
-pub use policy::{ServerError, ServerPolicy, ServerSettings};
+pub use policy::{ServerPolicy, ServerSettings};
 pub use protocol::{LogProbs, Protocol};

@@ -13,12 +13,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::StoreError;
 use crate::fs::{names_in, write};
+use crate::names::METRICS_FILE;
 use crate::tensorboard::EventFile;
 
 /// Schema number of the lines.
 pub const METRICS_SCHEMA: u32 = 1;
 
-pub(crate) const METRICS_FILE: &str = "metrics.jsonl";
 const TENSORBOARD: &str = "tensorboard";
 
 /// One line: metrics of one step.

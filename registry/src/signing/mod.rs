@@ -7,6 +7,7 @@ mod checkpoint;
 mod key;
 mod release;
 mod rotation;
+mod signature;
 mod signed;
 
 pub use checkpoint::{
@@ -16,4 +17,5 @@ pub use checkpoint::{
 pub use key::{KeyFileError, ParseKeyError, PublicKey, SecretKey};
 pub use release::{MAX_RELEASE_BYTES, RELEASE_SCHEMA, Release, ReleaseError};
 pub use rotation::{KeyHolder, Rotation};
-pub use signed::{Purpose, Signature, SignedText, SignedTextError};
+pub use signature::{Purpose, Signature};
+pub use signed::{SignedText, SignedTextError};

@@ -16,8 +16,9 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 53] = [
+const ALLOWED: [Allowed; 54] = [
     ("nearest", &[]),
+    ("finding", &[]),
     ("unified", &[]),
     ("rows", &[]),
     ("registry", &["nearest"]),
@@ -136,6 +137,7 @@ const ALLOWED: [Allowed; 53] = [
         "cli",
         &[
             "http",
+            "finding",
             "record",
             "policy",
             "chat",

@@ -134,6 +134,24 @@ pub fn paths(code: &str) -> Vec<CodePath> {
     paths
 }
 
+/// Paths of `pub use`, whatever their first name, those in groups one by one. Names behind `as` are left out.
+pub fn reexports(code: &str) -> Vec<CodePath> {
+    let mut paths = Vec::new();
+    for (at, _) in code.match_indices("pub") {
+        let rest = code[at + "pub".len()..].trim_start();
+        let rest = match rest.strip_prefix('(').and_then(|scope| scope.split_once(')')) {
+            Some((_, rest)) => rest.trim_start(),
+            None => rest,
+        };
+        if !ends_in_name(&code[..at])
+            && let Some(path) = rest.strip_prefix("use ")
+        {
+            tree(path, &[], &mut paths);
+        }
+    }
+    paths
+}
+
 /// The name at the beginning; empty if there is none.
 fn name_at(text: &str) -> &str {
     &text[..text.find(|letter: char| !is_of_name(letter)).unwrap_or(text.len())]
@@ -206,6 +224,14 @@ mod tests {
     fn items_of_tests_are_left_out() {
         let text = "a;\n#[cfg(test)]\nmod tests {\n    fn b() { c }\n}\nd;\n#[cfg(test)]\nmod e;\nf;";
         assert_eq!(without_tests(text).split_whitespace().collect::<String>(), "a;d;f;");
+    }
+
+    #[test]
+    fn reexports_are_read_with_every_visibility() {
+        let text = "pub use a::{B, c::D};\nuse e::F;\npub(crate) use self::g::H;\npub(in crate::i) use j::K as L;\n\
+                    pub mod m;\npub fn use_n() {}";
+        let joined: Vec<String> = reexports(&code(text)).iter().map(|path| path.join("::")).collect();
+        assert_eq!(joined, ["a::B", "a::c::D", "self::g::H", "j::K"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub(crate) mod environment;
 pub(crate) mod reward;
 pub(crate) mod tool;
+pub(crate) mod trajectory;
 
 use wasmtime::{Error, Result as EngineResult};
 

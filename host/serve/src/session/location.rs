@@ -11,7 +11,7 @@ use gymkhana_sandbox::Image;
 use super::place::LivePlace;
 use crate::catalog::ServedEnvironment;
 use crate::error::ServeError;
-use crate::remote::{self, AskError, EpisodeOrigin, EpisodeStartError, FinishOrder, RemoteEpisode};
+use crate::remote::{self, EpisodeOrigin, FinishOrder, RemoteEpisode, RemoteError};
 
 /// An episode with its instances.
 pub(super) enum EpisodeLocation {
@@ -37,11 +37,11 @@ impl EpisodeLocation {
         limits: &Limits,
         task: TaskRef,
         seed: Seed,
-    ) -> Result<Self, EpisodeStartError> {
+    ) -> Result<Self, RemoteError> {
         match place {
             LivePlace::Here { .. } => {
                 let started = served.described().open(task, EpisodeSeeds::of(seed), limits.episode_bytes).await;
-                started.map(|episode| Self::Local(Box::new(episode))).map_err(EpisodeStartError::Environment)
+                started.map(|episode| Self::Local(Box::new(episode))).map_err(RemoteError::NotStarted)
             }
             LivePlace::Away(worker) => {
                 let (origin, seats) = (EpisodeOrigin::of(served, seed), served.described().info().seats.len());
@@ -58,7 +58,7 @@ impl EpisodeLocation {
         data: EpisodeData,
         plugins: &Arc<[u8]>,
         seed: Seed,
-    ) -> Result<Self, AskError> {
+    ) -> Result<Self, RemoteError> {
         match place {
             LivePlace::Here { .. } => Ok(Self::Local(Box::new(remote::restore(served, data, plugins, seed).await?))),
             LivePlace::Away(worker) => {
@@ -96,7 +96,7 @@ impl EpisodeLocation {
     }
 
     /// Takes a turn of the seat to move.
-    pub(super) async fn turn(&mut self, reply: Reply) -> Result<Option<Ending>, AskError> {
+    pub(super) async fn turn(&mut self, reply: Reply) -> Result<Option<Ending>, RemoteError> {
         match self {
             Self::Local(episode) => Ok(episode.take_turn(&mut NoHooks, reply, u32::MAX).await),
             Self::Remote(episode) => episode.turn(reply).await,
@@ -104,7 +104,7 @@ impl EpisodeLocation {
     }
 
     /// The environment's values for rewards and teachers.
-    pub(super) async fn privileged(&mut self) -> Result<Vec<NamedValue>, AskError> {
+    pub(super) async fn privileged(&mut self) -> Result<Vec<NamedValue>, RemoteError> {
         match self {
             Self::Local(episode) => Ok(episode.privileged().await.map_err(ServeError::from)?),
             Self::Remote(episode) => episode.privileged().await,
@@ -112,7 +112,7 @@ impl EpisodeLocation {
     }
 
     /// A picture of the state.
-    pub(super) async fn render(&mut self) -> Result<Image, AskError> {
+    pub(super) async fn render(&mut self) -> Result<Image, RemoteError> {
         match self {
             Self::Local(episode) => Ok(episode.render().await.map_err(ServeError::from)?),
             Self::Remote(episode) => episode.render().await,
@@ -125,7 +125,7 @@ impl EpisodeLocation {
         served: &ServedEnvironment,
         begun: Instant,
         order: FinishOrder,
-    ) -> Result<Box<EpisodeRecord>, (Self, AskError)> {
+    ) -> Result<Box<EpisodeRecord>, (Self, RemoteError)> {
         match self {
             Self::Local(episode) => Ok(remote::finish(served, *episode, begun, order).await),
             Self::Remote(mut episode) => {

@@ -13,7 +13,7 @@ use tracing::{Instrument, info_span};
 
 use super::ended::check_scored;
 use super::entry::Entry;
-use super::episode::{ActiveEpisode, EndedEpisode, NotStarted};
+use super::episode::{ActiveEpisode, EndedEpisode, not_started};
 use super::id::SessionId;
 use super::relocations::Relocations;
 use super::shared::{SessionContext, unknown};
@@ -22,7 +22,7 @@ use super::types::{CallAnswer, Closed, EpisodeScore, LastObservation, ResetResul
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, Owner, ServeError};
 use crate::protocol::Protocol;
-use crate::remote::MAX_LOST;
+use crate::remote::{MAX_LOST, RemoteError, lost_worker, unplaced};
 
 /// A session of one client. Clones are the same session; dropping them closes nothing.
 #[derive(Clone)]
@@ -417,18 +417,19 @@ async fn start(
         let place = state.take_place(shared).await?;
         match ActiveEpisode::start(&served, &shared.episode, place, what.clone()).await {
             Ok(started) => return Ok(started),
-            Err(NotStarted::Recorded(record, error)) => {
+            Err(RemoteError::NotStarted(failed)) => {
+                let (record, error) = not_started(what, failed);
                 // The first error is the reason.
                 let _ = shared.records.store(&served, &shared.catalog, &record).await;
                 return Err(error);
             }
-            Err(NotStarted::Failed(error)) => return Err(error),
-            Err(NotStarted::Lost(lost)) => {
+            Err(error) => {
+                let lost = lost_worker(error)?;
                 tracing::warn!("an episode starts at another worker: {lost}");
                 state.place = None;
                 lost_workers += 1;
                 if lost_workers > MAX_LOST {
-                    return Err(lost.unplaced());
+                    return Err(unplaced(&lost));
                 }
             }
         }

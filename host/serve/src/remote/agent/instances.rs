@@ -8,7 +8,7 @@ use gymkhana_driver::{BackendError, EpisodeData, PlacedEpisode, Reply};
 use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeRecord, Failure, FailureKind, Seed};
 
 use super::{AGAIN, AgentWorkers};
-use crate::remote::away::{AskError, RemoteEpisode};
+use crate::remote::away::{RemoteEpisode, RemoteError};
 use crate::remote::messages::{FinishOrder, ProgramCall};
 use crate::remote::places::MAX_LOST;
 
@@ -48,7 +48,7 @@ impl WorkerInstances {
     /// If the request was not performed, or the episode cannot continue.
     async fn ask<T>(
         &mut self,
-        mut ask: impl for<'e> FnMut(&'e mut RemoteEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
+        mut ask: impl for<'e> FnMut(&'e mut RemoteEpisode) -> BoxFuture<'e, Result<T, RemoteError>> + Send,
     ) -> Result<T, BackendError> {
         let (mut lost_workers, deadline) = (0, self.places.0.deadline());
         loop {
@@ -61,10 +61,8 @@ impl WorkerInstances {
                     self.adopt(known);
                     return Ok(answer);
                 }
-                Ok(Err(AskError::Failed(error))) => return Err(BackendError::Unsent(error.to_string())),
-                Ok(Err(AskError::Lost(lost))) => {
-                    self.recover(&lost.to_string(), &mut lost_workers, deadline).await?;
-                }
+                Ok(Err(RemoteError::Lost(lost))) => self.recover(&lost, &mut lost_workers, deadline).await?,
+                Ok(Err(error)) => return Err(BackendError::Failed(error.to_string())),
                 Err(late) => return Err(self.lose(late)),
             }
         }
@@ -73,10 +71,10 @@ impl WorkerInstances {
     /// As [`WorkerInstances::ask`], for a request without which the episode cannot continue.
     async fn insist<T>(
         &mut self,
-        ask: impl for<'e> FnMut(&'e mut RemoteEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
+        ask: impl for<'e> FnMut(&'e mut RemoteEpisode) -> BoxFuture<'e, Result<T, RemoteError>> + Send,
     ) -> Result<T, BackendError> {
         match self.ask(ask).await {
-            Err(BackendError::Unsent(why)) => Err(self.lose(why)),
+            Err(BackendError::Failed(why)) => Err(self.lose(why)),
             answered => answered,
         }
     }
@@ -122,11 +120,11 @@ impl WorkerInstances {
                     self.away = Some(away);
                     return Ok(());
                 }
-                Ok(Err(AskError::Failed(error))) => {
+                Ok(Err(RemoteError::Lost(next))) => why = next,
+                Ok(Err(error)) => {
                     why = error.to_string();
                     tokio::time::sleep(AGAIN).await;
                 }
-                Ok(Err(AskError::Lost(next))) => why = next.to_string(),
                 Err(late) => return Err(self.lose(late)),
             }
         }
