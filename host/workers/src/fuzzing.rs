@@ -9,7 +9,7 @@ use gymkhana_rollout::{GroupPlan, SamplingPlan};
 use gymkhana_serve::remote::{EpisodeOutcome, EpisodeRequest};
 use serde::de::DeserializeOwned;
 
-use crate::codec::{ParcelHeader, Parts};
+use crate::codec::{MessageHeader, Parts};
 use crate::coordinator::heartbeat::Heartbeat;
 use crate::description::Description;
 use crate::limits::{check_call, check_header};
@@ -62,7 +62,7 @@ fn read_call(message: &[u8]) -> bool {
 }
 
 fn read_parcel(message: &[u8]) {
-    let Some(signed) = read_signed::<ParcelHeader>(message) else { return };
+    let Some(signed) = read_signed::<MessageHeader>(message) else { return };
     let sizes = signed.header.parts;
     if let Some(Parts(parts)) = Parts::split(signed.body.to_vec(), sizes) {
         assert_eq!(parts.each_ref().map(|part| part.len() as u64), sizes);

@@ -40,7 +40,8 @@ pub(crate) enum PhaseCheck<T> {
 }
 
 /// Checks before anything is opened.
-pub(crate) const REQUESTED: [PhaseCheck<RunRequest>; 1] = [PhaseCheck::Read(folder_is_free)];
+pub(crate) const REQUESTED: [PhaseCheck<RunRequest>; 2] =
+    [PhaseCheck::Read(folder_is_free), PhaseCheck::Read(starts_agents)];
 
 /// Checks of the run file by itself.
 pub(crate) const RESOLVED: [PhaseCheck<Resolved>; 2] =
@@ -149,6 +150,10 @@ fn groups_fit(run: &Assembled) -> RunResult<()> {
 
 fn deterministic_places(run: &Assembled) -> RunResult<()> {
     each(run, |bound| batch::deterministic_places(&run.file, &bound.set).map(drop))
+}
+
+fn starts_agents(request: &RunRequest) -> RunResult<()> {
+    rollout::starts_agents(&request.file, request.agents.is_some())
 }
 
 fn agent_can_play(run: &Assembled) -> RunResult<()> {

@@ -63,7 +63,7 @@ pub async fn prepare(mut request: RunRequest, reporter: Arc<dyn Reporter>) -> Ru
     pass(&pinned, &checks::PINNED).await?;
     let seated = phases::seat(pinned, &reporter).await?;
     pass(&seated, &checks::SEATED).await?;
-    let opened = phases::open(seated, &reporter)?;
+    let opened = phases::open(seated, request.agents, &reporter)?;
     pass(&opened, &checks::OPENED).await?;
     if let Some(workers) = &mut workers {
         workers.connect().await?;

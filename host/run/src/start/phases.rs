@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use gymkhana_config::RunFile;
 use gymkhana_registry::Lock;
+use gymkhana_rollout::StartAgent;
 use gymkhana_sandbox::Sandbox;
 use gymkhana_store::{RunFolder, RunReader};
 
@@ -167,11 +168,11 @@ pub(crate) async fn seat(pinned: Pinned, reporter: &Arc<dyn Reporter>) -> RunRes
 }
 
 /// Builds the rollout of each environment, and reads recorded demonstrations.
-pub(crate) fn open(seated: Seated, reporter: &Arc<dyn Reporter>) -> RunResult<OpenedRun> {
+pub(crate) fn open(seated: Seated, agents: Option<StartAgent>, reporter: &Arc<dyn Reporter>) -> RunResult<OpenedRun> {
     let Seated { mut file, bound, seats, resumed, places } = seated;
     file.fit_model(seats.context()).user_error()?;
     let bound = environments::with_file(bound, &file);
-    let environments = Environments::open(&file, bound, || chat_format(seats.policy().files()), places)?;
+    let environments = Environments::open(&file, bound, || chat_format(seats.policy().files()), places, agents)?;
     let (folder, state) = resumed.map_or((None, None), |Resumed { folder, state, .. }| (Some(folder), state));
     let files = chat_files(seats.policy().files());
     let learner = LearningModel { files: &files, chat: environments.first().rollout.chat(), context: seats.context() };

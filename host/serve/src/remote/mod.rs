@@ -10,7 +10,7 @@
 //! the turn in progress, which another worker repeats from that state.
 
 mod agent;
-mod away;
+mod episode;
 mod host;
 mod instances;
 mod ledger;
@@ -18,7 +18,7 @@ mod messages;
 mod places;
 
 pub use agent::AgentWorkers;
-pub(crate) use away::{RemoteEpisode, RemoteError, lost_worker};
+pub(crate) use episode::{RemoteEpisode, RemoteError, lost_worker};
 pub use host::EpisodeHost;
 pub(crate) use instances::{default_live, finish, restore, save};
 pub use messages::{

@@ -39,11 +39,11 @@ impl EpisodeLocation {
         seed: Seed,
     ) -> Result<Self, RemoteError> {
         match place {
-            LivePlace::Here { .. } => {
+            LivePlace::Local { .. } => {
                 let started = served.described().open(task, EpisodeSeeds::of(seed), limits.episode_bytes).await;
                 started.map(|episode| Self::Local(Box::new(episode))).map_err(RemoteError::NotStarted)
             }
-            LivePlace::Away(worker) => {
+            LivePlace::Remote(worker) => {
                 let (origin, seats) = (EpisodeOrigin::of(served, seed), served.described().info().seats.len());
                 let started = RemoteEpisode::start(Arc::clone(worker), origin, seats, task).await?;
                 Ok(Self::Remote(Box::new(started)))
@@ -60,8 +60,8 @@ impl EpisodeLocation {
         seed: Seed,
     ) -> Result<Self, RemoteError> {
         match place {
-            LivePlace::Here { .. } => Ok(Self::Local(Box::new(remote::restore(served, data, plugins, seed).await?))),
-            LivePlace::Away(worker) => {
+            LivePlace::Local { .. } => Ok(Self::Local(Box::new(remote::restore(served, data, plugins, seed).await?))),
+            LivePlace::Remote(worker) => {
                 let (origin, plugins) = (EpisodeOrigin::of(served, seed), Arc::clone(plugins));
                 let restored = RemoteEpisode::restore(Arc::clone(worker), origin, data, plugins).await?;
                 Ok(Self::Remote(Box::new(restored)))

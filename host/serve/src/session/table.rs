@@ -64,7 +64,7 @@ impl SessionTable {
         guests: Handle,
         workers: Arc<dyn SessionWorkers>,
     ) -> Self {
-        let places = Places::away(workers, config.sessions.wait());
+        let places = Places::remote(workers, config.sessions.wait());
         Self::with_places(catalog, config, records, guests, (places, RUNNING_AWAY))
     }
 

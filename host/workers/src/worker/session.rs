@@ -78,7 +78,7 @@ impl WorkerSession {
     ) -> RunResult<Self> {
         let names = Names::new(run.clone(), description.epoch.clone());
         let folder = fetched(bus, &names, run, &description, &settings.cache).await?;
-        let opened = open(folder.path(), &description, settings.allow_programs, reporter).await?;
+        let opened = open(folder.path(), &description, settings, reporter).await?;
         let lock = description.files.iter().find(|file| file.path == LOCK_FILE).map(|file| file.digest);
         let lock = lock.ok_or_else(|| RunError::user(format!("run {run} has no {LOCK_FILE}")))?;
         let owner = description.owner(bus, reporter)?;
