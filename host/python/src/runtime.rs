@@ -1,4 +1,4 @@
-//! The engine, the threads and the ticker of this process, made at first use and anew after a fork.
+//! The engine, the threads and the ticker of this process, made at first use and again after a fork.
 
 use std::collections::HashMap;
 use std::ptr::null_mut;

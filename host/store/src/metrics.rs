@@ -37,7 +37,7 @@ pub struct MetricsLine {
     pub values: Map<String, Value>,
 }
 
-/// The first lines of `metrics.jsonl`. The default is no line.
+/// The first lines of `metrics.jsonl`. By default none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricsExtent {

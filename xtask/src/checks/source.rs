@@ -1,4 +1,4 @@
-//! Reading of Rust source as text: code without comments and texts, and the paths in it.
+//! Reading of Rust source as text: code without comments and texts, what they say, and the paths in the code.
 
 /// A path's names, the first of which is `crate`, `self` or `super`.
 pub type CodePath = Vec<String>;
@@ -6,25 +6,48 @@ pub type CodePath = Vec<String>;
 /// The code of a source file: comments and the contents of texts are left out.
 pub fn code(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
-    let mut rest = text;
+    pieces(text, |piece, is_code| code.push_str(if is_code { piece } else { " " }));
+    code
+}
+
+/// The comments and texts of a source file, each word at its place: code is replaced by semicolons.
+pub fn prose(text: &str) -> String {
+    let mut prose = String::with_capacity(text.len());
+    let blank = |piece: &str, by: &str| -> String {
+        let blanked = piece.chars().map(|letter| match letter {
+            letter if letter.is_whitespace() => letter.to_string(),
+            letter => by.repeat(letter.len_utf8()),
+        });
+        blanked.collect()
+    };
+    pieces(text, |piece, is_code| {
+        let marks = piece.len() - piece.trim_start_matches(['/', '!']).len();
+        match piece.starts_with("//") {
+            _ if is_code => prose.push_str(&blank(piece, ";")),
+            true => prose.push_str(&(blank(&piece[..marks], " ") + &piece[marks..])),
+            false => prose.push_str(piece),
+        }
+    });
+    prose
+}
+
+/// Passes on each letter of the code, and each comment and text as a whole.
+fn pieces(text: &str, mut visit: impl FnMut(&str, bool)) {
+    let (mut rest, mut follows_name) = (text, false);
     while let Some(first) = rest.chars().next() {
         let skipped = match first {
             '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
             '/' if rest.starts_with("/*") => block_comment(rest),
             '"' => quoted(rest),
-            'r' if !ends_in_name(&code) => raw_text(rest),
+            'r' if !follows_name => raw_text(rest),
             '\'' => character(rest),
             _ => 0,
         };
-        if skipped > 0 {
-            code.push(' ');
-            rest = &rest[skipped..];
-        } else {
-            code.push(first);
-            rest = &rest[first.len_utf8()..];
-        }
+        let (piece, after) = rest.split_at(skipped.max(first.len_utf8() * usize::from(skipped == 0)));
+        visit(piece, skipped == 0);
+        follows_name = skipped == 0 && is_of_name(first);
+        rest = after;
     }
-    code
 }
 
 fn ends_in_name(code: &str) -> bool {
@@ -218,6 +241,18 @@ mod tests {
         let text = "a // b\n/* c /* d */ e */ f(\"g\\\"h\", r#\"i\"j\"#, 'k', '\\'', 'l') for<'m> r";
         let kept: String = code(text).split_whitespace().collect();
         assert_eq!(kept, "af(,,,,)for<'m>r");
+    }
+
+    #[test]
+    fn prose_keeps_its_place() {
+        let text = "let ü = \"one two\"; // three\n    /// four\nf(r#\"five\"#)";
+        let prose = prose(text);
+        assert_eq!(prose.len(), text.len());
+        assert!(
+            ["one two", " three", " four", "five"].iter().all(|word| prose.find(word) == text.find(word)),
+            "{prose}"
+        );
+        assert!(!prose.contains("let") && !prose.contains('/'), "{prose}");
     }
 
     #[test]

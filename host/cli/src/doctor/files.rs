@@ -7,7 +7,7 @@ const CHECK: &str = "files";
 /// Open files of a run with a policy server and a registry, with a margin.
 const NEEDED: u64 = 1024;
 
-/// Checks the soft limit on open files; `None` is no limit.
+/// Checks the soft limit on open files; `None` if there is none.
 pub fn check(limit: Option<u64>) -> Finding {
     match limit {
         None => Finding::ok(CHECK, "no limit on open files"),

@@ -64,7 +64,7 @@ impl Rollout {
         Episode::open(setup, self.plugins.seats(), &host_functions(&self.context), &mut NoHooks).await
     }
 
-    /// Functions that the oracle calls in its first turn of a task and that no plugin offers. The oracle is told that
+    /// Functions that the oracle calls in its first turn of a task and that no plugin offers. The oracle receives that
     /// `others` are available too. Empty if the environment has no oracle or fails, or if a plugin can make outbound
     /// calls, which a trial must not repeat.
     pub async fn missing_functions(&self, task: &TaskRef, seed: Seed, others: &[&str]) -> Vec<String> {

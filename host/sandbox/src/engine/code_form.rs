@@ -32,7 +32,7 @@ pub enum ProcessOwner {
     Host,
     /// Another program that loaded this host as a library, such as a Python interpreter. It may handle signals itself,
     /// limit its address space, and fork. Guests check their accesses in code, which makes loops over memory a quarter
-    /// slower, and a live instance takes no more addresses than memory.
+    /// slower, and a live instance takes as many addresses as memory.
     Foreign,
 }
 

@@ -243,7 +243,7 @@ enum NotAsked {
     Unsent(ServeError),
 }
 
-/// What came of a request that was sent once.
+/// Result of a request that was sent once.
 enum Sent {
     Answered(Box<MessageHeader>, Bytes),
     /// The worker signed what it must not send.
