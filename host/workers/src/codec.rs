@@ -63,7 +63,7 @@ pub(crate) enum CodecError {
     /// It was damaged, or another program sent it.
     #[error("{0}")]
     Damaged(String),
-    /// The bus is away, or does not have its parts.
+    /// The bus is unreachable, or does not have its parts.
     #[error("{0}")]
     Unreachable(String),
 }
@@ -179,11 +179,11 @@ impl MessageCodec {
     }
 
     async fn fetch(&self, direction: MessageDirection, header: &MessageHeader) -> Result<Vec<u8>, CodecError> {
-        let away = |error: &dyn std::fmt::Display| CodecError::Unreachable(error.to_string());
+        let unreachable = |error: &dyn std::fmt::Display| CodecError::Unreachable(error.to_string());
         let store = self.bus.jetstream.get_object_store(self.names.files_bucket()).await;
-        let store = store.map_err(|error| away(&error))?;
+        let store = store.map_err(|error| unreachable(&error))?;
         let name = header.object_name(direction);
-        let bytes = objects::get(&store, &name, header.bytes()).await.map_err(|error: GetError| away(&error))?;
+        let bytes = objects::get(&store, &name, header.bytes()).await.map_err(|error: GetError| unreachable(&error))?;
         // What stays there ends with the server.
         let _ = store.delete(&name).await;
         Ok(bytes)

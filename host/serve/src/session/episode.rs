@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_chat::ThoughtMarks;
-use gymkhana_driver::{EpisodeData, Extent, Reply, StartFailure};
+use gymkhana_driver::{EpisodeData, Extent, NoHooks, Reply, StartFailure};
 use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord, Failure, Seed, TaskRef, Turn};
 use gymkhana_rules::Limits;
 
@@ -83,7 +83,10 @@ impl ActiveEpisode {
             return Err(ServeError::agent(ErrorKind::OutOfOrder, message).into());
         }
         let (seat, before) = (data.seat, data.extent());
-        let ending = self.player.turn(reply.clone()).await?;
+        let ending = match &mut self.player {
+            EpisodeLocation::Local(episode) => episode.take_turn(&mut NoHooks, reply.clone(), u32::MAX).await,
+            EpisodeLocation::Remote(episode) => episode.turn(reply.clone()).await?,
+        };
         let number = self.facts.turns;
         self.facts.turns += 1;
         let ending = ending.or_else(|| self.reached(limits));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gymkhana_driver::{Episode, EpisodeData, EpisodeSeeds, NoHooks, Reply};
-use gymkhana_record::{Ending, EpisodeRecord, NamedValue, Seed, TaskRef};
+use gymkhana_driver::{Episode, EpisodeData, EpisodeSeeds};
+use gymkhana_record::{EpisodeRecord, NamedValue, Seed, TaskRef};
 use gymkhana_rules::Limits;
 use gymkhana_sandbox::Image;
 
@@ -92,14 +92,6 @@ impl EpisodeLocation {
         match self {
             Self::Local(episode) => &mut episode.data,
             Self::Remote(episode) => &mut episode.data,
-        }
-    }
-
-    /// Takes a turn of the seat to move.
-    pub(super) async fn turn(&mut self, reply: Reply) -> Result<Option<Ending>, RemoteError> {
-        match self {
-            Self::Local(episode) => Ok(episode.take_turn(&mut NoHooks, reply, u32::MAX).await),
-            Self::Remote(episode) => episode.turn(reply).await,
         }
     }
 

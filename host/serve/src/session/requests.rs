@@ -253,14 +253,13 @@ impl ClientSession {
     /// If the session is closed already, or a deadline passes: the session is then closed after its present request.
     pub async fn close(&self) -> Result<Option<Closed>, ServeError> {
         self.shared.remove(&self.entry);
-        self.run_unchecked(Instances::Last, |shared, state| Box::pin(close(shared, state, Ending::EarlyStopped))).await
+        self.run(Instances::Last, |shared, state| Box::pin(close(shared, state, Ending::EarlyStopped))).await
     }
 
     /// Closes the session for a reason of the server.
     pub(super) async fn end(&self, ending: Ending) {
         self.shared.remove(&self.entry);
-        let closed =
-            self.run_unchecked(Instances::Last, move |shared, state| Box::pin(close(shared, state, ending))).await;
+        let closed = self.run(Instances::Last, move |shared, state| Box::pin(close(shared, state, ending))).await;
         if let Err(error) = closed {
             tracing::warn!(session = %self.entry.id, %error, "a session could not be closed in time");
         }
@@ -288,64 +287,59 @@ impl ClientSession {
         .await
     }
 
-    /// Runs a request after those before it, unless the server is shutting down.
+    /// Runs a request after those before it. While the server is shutting down, only the last request of a session runs.
     async fn run<T: Send + 'static>(
         &self,
         instances: Instances,
         work: impl for<'a> FnOnce(&'a SessionContext, &'a mut SessionState) -> SessionFuture<'a, T> + Send + 'static,
     ) -> Result<T, ServeError> {
-        self.shared.check_open()?;
-        self.run_unchecked(instances, work).await
-    }
-
-    async fn run_unchecked<T: Send + 'static>(
-        &self,
-        instances: Instances,
-        work: impl for<'a> FnOnce(&'a SessionContext, &'a mut SessionState) -> SessionFuture<'a, T> + Send + 'static,
-    ) -> Result<T, ServeError> {
+        if instances != Instances::Last {
+            self.shared.check_open()?;
+        }
         let since = Instant::now();
-        let result = self.run_in_turn(instances, work).await;
+        let result = async {
+            let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
+            shared.touch(&entry);
+            let deadline = since + shared.limits.request();
+            let state = timeout_at(deadline, Arc::clone(&entry.state).lock_owned()).await;
+            let mut state = state.map_err(|_| busy())?;
+            if state.closed {
+                return Err(unknown(&entry.id));
+            }
+            if instances == Instances::New || instances == Instances::Present && state.is_parked() {
+                state.take_place(&shared).await?;
+            }
+            let span =
+                info_span!("session", id = %entry.id, protocol = entry.protocol.label(), client = entry.client.name());
+            let owner = if state.served.is_tools_only() { Owner::Tool } else { Owner::Environment };
+            let task = async move {
+                let result = async {
+                    make_live(&shared, &mut state, instances).await?;
+                    work(&shared, &mut state).await
+                };
+                let result = result.await;
+                settle(&shared, &entry, &mut state);
+                result
+            };
+            self.shared.call_until(deadline, owner, task.instrument(span)).await
+        };
+        let result = result.await;
         self.shared.metrics.finished(self.entry.protocol, result.as_ref().err(), since.elapsed());
         result
     }
+}
 
-    async fn run_in_turn<T: Send + 'static>(
-        &self,
-        instances: Instances,
-        work: impl for<'a> FnOnce(&'a SessionContext, &'a mut SessionState) -> SessionFuture<'a, T> + Send + 'static,
-    ) -> Result<T, ServeError> {
-        let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
-        shared.touch(&entry);
-        let deadline = Instant::now() + shared.limits.request();
-        let state = timeout_at(deadline, Arc::clone(&entry.state).lock_owned()).await;
-        let mut state = state.map_err(|_| busy())?;
-        if state.closed {
-            return Err(unknown(&entry.id));
-        }
-        if instances == Instances::New || instances == Instances::Present && state.is_parked() {
-            state.take_place(&shared).await?;
-        }
-        let span =
-            info_span!("session", id = %entry.id, protocol = entry.protocol.label(), client = entry.client.name());
-        let owner = if state.served.is_tools_only() { Owner::Tool } else { Owner::Environment };
-        let task = async move {
-            let result = async {
-                match instances {
-                    Instances::None => {}
-                    // Most requests find a live episode, and their futures stay small.
-                    _ if !state.is_parked() => {}
-                    Instances::Present | Instances::New => Box::pin(state.unpark(&shared)).await?,
-                    // Without instances, the record is what the host knows.
-                    Instances::Last => drop(Box::pin(state.unpark(&shared)).await),
-                }
-                work(&shared, &mut state).await
-            };
-            let result = result.await;
-            settle(&shared, &entry, &mut state);
-            result
-        };
-        self.shared.call_until(deadline, owner, task.instrument(span)).await
+/// Makes a parked episode live again, if the request needs instances. Most requests find a live episode, and their
+/// futures stay small.
+async fn make_live(shared: &SessionContext, state: &mut SessionState, instances: Instances) -> Result<(), ServeError> {
+    match instances {
+        Instances::None => {}
+        _ if !state.is_parked() => {}
+        Instances::Present | Instances::New => Box::pin(state.unpark(shared)).await?,
+        // Without instances, the record is what the host knows.
+        Instances::Last => drop(Box::pin(state.unpark(shared)).await),
     }
+    Ok(())
 }
 
 /// Returns the place of a session without a live episode, and notes the use of one with.

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_beat_is_no_sign_of_life() {
+    fn a_repeated_heartbeat_is_not_counted() {
         let (mut members, begun) = members(&[("a", 2)]);
         for second in 1..4 {
             members.record_heartbeat(&heartbeat("a", 2, 1), KEY, begun + second * SECOND);
