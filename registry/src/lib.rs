@@ -33,7 +33,7 @@ pub use index::{
     CATALOGUE_SCHEMA, CatalogueRow, INDEX_ROW_SCHEMA, IndexError, IndexRow, MAX_CATALOGUE_BYTES, MAX_INDEX_BYTES,
     check_append_only, read_catalogue, read_index, write_catalogue, write_index,
 };
-pub use lock::{LOCK_FILE, LOCK_SCHEMA, Lock, LockEntry, LockError};
+pub use lock::{LOCK_FILE, LOCK_SCHEMA, Lock, LockEntry, LockError, PluginFile};
 pub use misleading::misleads;
 pub use plugin::{
     Answered, Capability, ComponentDescription, ComponentError, ContractError, ContractStamp, EnvironmentDescription,

@@ -47,6 +47,31 @@ impl LockEntry {
     }
 }
 
+/// A plugin's file with its pin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginFile {
+    /// Origin in messages.
+    pub origin: String,
+    /// The pin.
+    pub entry: LockEntry,
+    /// Bytes of the component.
+    pub bytes: Vec<u8>,
+}
+
+impl PluginFile {
+    /// A file from a registry.
+    #[must_use]
+    pub fn of_release(entry: LockEntry, bytes: Vec<u8>) -> Self {
+        Self { origin: format!("{} {}", entry.name, entry.version), entry, bytes }
+    }
+
+    /// Short name, as in run files.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.entry.name.name()
+    }
+}
+
 /// Pinned plugins of a run, sorted by unique name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

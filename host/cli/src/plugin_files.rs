@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_orchestration::plugins::{PluginFile, pin};
-use gymkhana_registry::{Lock, Requirement};
+use gymkhana_orchestration::plugins::pin;
+use gymkhana_registry::{Lock, PluginFile, Requirement};
 
 use crate::args::registry::FetchArgs;
 use crate::error::{CliError, CliResult};
-use crate::plugins::{ComponentBytes, sorted};
+use crate::plugins::sorted;
 use crate::printer::Printer;
 
 /// Plugins by name.
@@ -19,7 +19,7 @@ pub fn named(
     _fetch: FetchArgs,
     _began_with: Option<&Path>,
     _printer: &Printer,
-) -> CliResult<Vec<ComponentBytes>> {
+) -> CliResult<Vec<PluginFile>> {
     let Some(wanted) = wanted else {
         return Err(CliError::left_out("no plugins are given with --plugins", "projects, which list plugins"));
     };

@@ -4,16 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gymkhana_config::EpisodeRules;
-use gymkhana_orchestration::plugins::{PluginFile, pin, read_file, read_file_of};
-use gymkhana_registry::{Lock, PluginSource, Requirement};
+use gymkhana_orchestration::plugins::{pin, read_file, read_file_of};
+use gymkhana_registry::{Lock, PluginFile, PluginSource, Requirement};
 
 use crate::args::registry::FetchArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::registry;
-
-/// Origin and bytes of a component.
-pub type ComponentBytes = (String, Vec<u8>);
 
 /// How a command takes its plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,12 +64,10 @@ impl<'a> WantedPlugins<'a> {
     }
 
     /// Adds what the rules name, except plugins of the same names as those of the command line.
-    fn add_named(&self, read: &mut Vec<ComponentBytes>, wanted: &mut Vec<Requirement>) -> CliResult<()> {
+    fn add_named(&self, read: &mut Vec<PluginFile>, wanted: &mut Vec<Requirement>) -> CliResult<()> {
         let Some((rules, folder)) = self.file else { return Ok(()) };
-        let (files, _) = pin(read.clone())?;
-        let mut given: BTreeSet<&str> = files.iter().map(|file| file.name.as_str()).collect();
-        let names: Vec<String> = wanted.iter().map(|wanted| wanted.name.short().to_owned()).collect();
-        given.extend(names.iter().map(String::as_str));
+        let files = read.iter().map(|file| file.name().to_owned());
+        let given: BTreeSet<String> = files.chain(wanted.iter().map(|name| name.name.short().to_owned())).collect();
         for (name, source) in rules.sources().user_error()? {
             if given.contains(name) {
                 continue;
@@ -86,8 +81,8 @@ impl<'a> WantedPlugins<'a> {
     }
 }
 
-/// Reads the files among arguments; returns their components, and the names.
-pub fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<ComponentBytes>, Vec<Requirement>)> {
+/// Reads the files among arguments; returns them, and the names.
+pub fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<PluginFile>, Vec<Requirement>)> {
     let (mut read, mut wanted) = (Vec::new(), Vec::new());
     for given in given {
         match given.to_str().map(PluginSource::of) {

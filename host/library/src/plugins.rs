@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use gymkhana_config::EpisodeRules;
-use gymkhana_orchestration::plugins::{PluginFile, pin, read_file_of};
+use gymkhana_orchestration::plugins::{pin, read_file_of};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
-use gymkhana_registry::{Lock, PluginSource};
+use gymkhana_registry::{Lock, PluginFile, PluginSource};
 use gymkhana_registry_client::{Pins, PluginResolver};
 
 /// Reads or downloads the plugins of the rules; paths are relative to `base`.
@@ -28,7 +28,7 @@ pub(crate) async fn fetch(
         let resolver = PluginResolver::here(false).user_error()?;
         let fetched = resolver.fetch(&wanted, &Pins::Added, &|text| reporter.status(text)).await;
         resolver.client().take_notices().iter().for_each(|notice| reporter.status(notice));
-        read.extend(fetched.user_error()?.into_iter().map(|plugin| (plugin.origin(), plugin.bytes)));
+        read.extend(fetched.user_error()?);
     }
     if read.is_empty() {
         return Err(RunError::user("the run file names no plugins").with_hint("name them in [plugins]"));

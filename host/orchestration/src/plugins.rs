@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_registry::{
-    Capability, ContractError, ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginFileError, PluginName,
+    Capability, ContractError, ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginFile, PluginFileError, PluginName,
     read_manifest, read_plugin_file,
 };
 use gymkhana_rollout::{BoundPlugin, BoundReward, PluginSet, UnknownTool};
@@ -22,22 +22,10 @@ use crate::report::Reporter;
 use gymkhana_config::{EpisodeRules, PluginSection, RunFile, SandboxSection, WrapperEntry};
 use gymkhana_nearest::{did_you_mean, nearest};
 
-/// A plugin file: its origin and its bytes.
-pub struct PluginFile {
-    /// Origin in messages.
-    pub origin: String,
-    /// Name in run files.
-    pub name: String,
-    /// Bytes of the component.
-    pub bytes: Vec<u8>,
-}
-
-impl PluginFile {
-    /// Whether this host implements the contract of the plugin. A file without a sound manifest passes: loading it
-    /// reports the damage.
-    fn check_contract(&self) -> Result<(), ContractError> {
-        read_manifest(&self.bytes).map_or(Ok(()), |manifest| manifest.check_contract())
-    }
+/// Whether this host implements the contract of a plugin. A file without a sound manifest passes: loading it reports the
+/// damage.
+fn check_contract(file: &PluginFile) -> Result<(), ContractError> {
+    read_manifest(&file.bytes).map_or(Ok(()), |manifest| manifest.check_contract())
 }
 
 /// Rejects recorded plugins of a contract that this host does not implement, with this hint.
@@ -45,12 +33,15 @@ impl PluginFile {
 /// # Errors
 /// For the first such plugin.
 pub fn check_contracts(files: &[PluginFile], hint: &str) -> RunResult<()> {
-    let checked = files.iter().try_for_each(PluginFile::check_contract);
+    let checked = files.iter().try_for_each(check_contract);
     checked.user_error().map_err(|error| error.with_hint(hint))
 }
 
-/// Reads a plugin file; returns its path and its bytes.
-pub fn read_file(path: &Path) -> RunResult<(String, Vec<u8>)> {
+/// Reads a plugin file; its origin is its path.
+///
+/// # Errors
+/// If it cannot be read, or does not hold a plugin for this host's contract.
+pub fn read_file(path: &Path) -> RunResult<PluginFile> {
     let read = match read_plugin_file(path) {
         Err(PluginFileError::Missing(_)) if let Some(near) = near_file(path) => {
             let message = format!("cannot read plugin `{}`: the file does not exist", path.display());
@@ -58,20 +49,19 @@ pub fn read_file(path: &Path) -> RunResult<(String, Vec<u8>)> {
         }
         read => read.user_error()?,
     };
-    Ok((path.display().to_string(), read))
+    file_of(path.display().to_string(), read)
 }
 
 /// Reads a component that `[plugins.NAME]` names; its plugin must have this short name.
 ///
 /// # Errors
 /// As [`read_file`], or if the file holds another plugin.
-pub fn read_file_of(name: &str, path: &Path) -> RunResult<(String, Vec<u8>)> {
-    let component = read_file(path)?;
-    let found = entry(&component.0, &component.1)?.name;
-    if found.name() == name {
-        return Ok(component);
+pub fn read_file_of(name: &str, path: &Path) -> RunResult<PluginFile> {
+    let file = read_file(path)?;
+    if file.name() == name {
+        return Ok(file);
     }
-    let (path, found) = (path.display(), found.name());
+    let (path, found) = (path.display(), file.name());
     let message = format!("plugins.{name}.use is `{path}`, which holds plugin `{found}`");
     Err(RunError::user(message).with_hint(format!("write it below [plugins.{found}]")))
 }
@@ -86,17 +76,14 @@ fn near_file(path: &Path) -> Option<String> {
     Some(path.with_file_name(format!("{near}.wasm")).display().to_string())
 }
 
-/// Pins plugins, given with their origin, and sorts them by name. Prompts list functions and rewards are summed in this
-/// order, so a replay must find them in the same order in the lock. Nothing is compiled.
-pub fn pin(components: Vec<(String, Vec<u8>)>) -> RunResult<(Vec<PluginFile>, Lock)> {
-    let mut read = Vec::new();
-    for (origin, bytes) in components {
-        let entry = entry(&origin, &bytes)?;
-        let name = entry.name.name().to_owned();
-        read.push((entry, PluginFile { origin, name, bytes }));
-    }
-    read.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
-    let (entries, files) = read.into_iter().unzip();
+/// Sorts plugins by name, and locks them. Prompts list functions and rewards are summed in this order, so a replay must
+/// find them in the same order in the lock. Nothing is compiled.
+///
+/// # Errors
+/// If two plugins share a name.
+pub fn pin(mut files: Vec<PluginFile>) -> RunResult<(Vec<PluginFile>, Lock)> {
+    files.sort_by(|one, other| one.entry.name.cmp(&other.entry.name));
+    let entries = files.iter().map(|file| file.entry.clone()).collect();
     let lock = Lock::new(entries).user_error()?;
     short_names_differ(lock.entries().iter().map(|entry| &entry.name))?;
     Ok((files, lock))
@@ -104,7 +91,7 @@ pub fn pin(components: Vec<(String, Vec<u8>)>) -> RunResult<(Vec<PluginFile>, Lo
 
 /// Rejects plugins of other kinds than reward, except those that replace a recorded plugin of another contract.
 pub fn only_rewards(lock: &Lock, recorded: &[PluginFile]) -> RunResult<()> {
-    let replaces = |name: &str| recorded.iter().any(|file| file.name == name && file.check_contract().is_err());
+    let replaces = |name: &str| recorded.iter().any(|file| file.name() == name && check_contract(file).is_err());
     let is_other =
         |entry: &&LockEntry| entry.kinds.iter().any(|kind| *kind != Kind::Reward) && !replaces(entry.name.name());
     let other = lock.entries().iter().find(is_other);
@@ -129,18 +116,18 @@ pub fn short_names_differ<'a>(names: impl Iterator<Item = &'a PluginName>) -> Ru
     Ok(())
 }
 
-/// Checks that a file, called `origin` in messages, holds a plugin for this host's contract.
-pub fn check_file(origin: &str, bytes: &[u8]) -> RunResult<()> {
-    entry(origin, bytes).map(drop)
-}
-
-fn entry(origin: &str, bytes: &[u8]) -> RunResult<LockEntry> {
+/// The file of a component, called `origin` in messages.
+///
+/// # Errors
+/// If it does not hold a plugin for this host's contract.
+pub fn file_of(origin: String, bytes: Vec<u8>) -> RunResult<PluginFile> {
     let wrong = |cause: &dyn std::error::Error| {
         RunError::user(format!("plugin file `{origin}` cannot be used: {}", ErrorChain(cause)))
     };
-    let manifest = read_manifest(bytes).map_err(|error| wrong(&error))?;
+    let manifest = read_manifest(&bytes).map_err(|error| wrong(&error))?;
     manifest.check_contract().map_err(|error| wrong(&error))?;
-    Ok(LockEntry::new(&manifest, gymkhana_registry::Digest::of(bytes)))
+    let entry = LockEntry::new(&manifest, gymkhana_registry::Digest::of(&bytes));
+    Ok(PluginFile { origin, entry, bytes })
 }
 
 /// Plugins stored in a run's folder.
@@ -149,8 +136,8 @@ pub fn recorded_files(run: &RunReader) -> RunResult<Vec<PluginFile>> {
     lock.entries()
         .iter()
         .map(|entry| {
-            let (origin, name) = (entry.name.to_string(), entry.name.name().to_owned());
-            Ok(PluginFile { origin, name, bytes: run.plugin(&entry.digest)? })
+            let bytes = run.plugin(&entry.digest)?;
+            Ok(PluginFile { origin: entry.name.to_string(), entry: entry.clone(), bytes })
         })
         .collect()
 }
@@ -203,7 +190,8 @@ pub fn load(
     mode: OutboundMode,
 ) -> RunResult<Vec<Plugin>> {
     let mut plugins = Vec::new();
-    for PluginFile { origin, name, bytes } in files {
+    for file in files {
+        let (name, PluginFile { origin, bytes, .. }) = (file.name(), file);
         if let Some(server) = mcp::plugin(rules, name, bytes, mode)? {
             plugins.push(server);
             continue;

@@ -2,8 +2,8 @@
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use gymkhana_registry::{
-    ContentFile, ContentStore, ContentStoreError, IndexRow, LockEntry, PublicKey, Release, ReleaseStatus, ResolveError,
-    read_manifest,
+    ContentFile, ContentStore, ContentStoreError, IndexRow, LockEntry, PluginFile, PublicKey, Release, ReleaseStatus,
+    ResolveError, read_manifest,
 };
 use semver::{Comparator, Op, VersionReq};
 
@@ -18,12 +18,14 @@ use crate::trust::utc;
 const MAX_CONCURRENT: usize = 4;
 
 impl RegistryClient {
-    /// Components of pinned plugins, in order.
+    /// Files of pinned plugins, in order.
     ///
     /// # Errors
     /// If a component cannot be fetched or fails verification.
-    pub async fn components(&self, pinned: &[LockEntry]) -> Result<Vec<Vec<u8>>, RegistryClientError> {
-        let one = |entry: LockEntry| async move { self.component(&entry).await };
+    pub async fn components(&self, pinned: &[LockEntry]) -> Result<Vec<PluginFile>, RegistryClientError> {
+        let one = |entry: LockEntry| async move {
+            self.component(&entry).await.map(|bytes| PluginFile::of_release(entry, bytes))
+        };
         stream::iter(pinned.to_vec()).map(one).buffered(MAX_CONCURRENT).try_collect().await
     }
 

@@ -32,8 +32,7 @@ pub use mirror::MirrorSummary;
 pub use oci::error::OciError;
 pub use ownership::{OwnerError, SAFE_FOLDERS_VARIABLE, TrustedOwners};
 pub use project::{
-    FetchedPlugin, Pins, PluginResolver, Project, ProjectDependency, ProjectError, ProjectLock, lock_in,
-    project_lock_in, root_or_here,
+    Pins, PluginResolver, Project, ProjectDependency, ProjectError, ProjectLock, lock_in, project_lock_in, root_or_here,
 };
 pub use publish::{PublishRequest, Secrets};
 pub use search::SearchHit;

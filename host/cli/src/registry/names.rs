@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_orchestration::plugins::{PluginFile, pin};
-use gymkhana_registry::{Lock, PluginSource, Requirement, RequirementName};
-use gymkhana_registry_client::{Pins, Project, ProjectError, RegistryClientError, Unpinned, lock_in};
+use gymkhana_orchestration::plugins::pin;
+use gymkhana_registry::{Lock, PluginFile, PluginSource, Requirement, RequirementName};
+use gymkhana_registry_client::{Pins, Project, ProjectError, Unpinned, lock_in};
 
 use super::RegistrySession;
 use crate::args::registry::FetchArgs;
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugins::{ComponentBytes, file_of_name, sorted};
+use crate::plugins::{file_of_name, sorted};
 use crate::printer::Printer;
 
 /// The name that a plugin argument is, unless it is a file.
@@ -30,7 +30,7 @@ pub fn named(
     fetch: FetchArgs,
     began_with: Option<&Path>,
     printer: &Printer,
-) -> CliResult<Vec<ComponentBytes>> {
+) -> CliResult<Vec<PluginFile>> {
     let of_project = || Ok(Project::open()?.map(|project| project.wanted()).unwrap_or_default());
     let wanted = wanted.map_or_else(of_project, Ok::<_, ProjectError>).user_error()?;
     if wanted.is_empty() {
@@ -45,8 +45,7 @@ pub fn named(
     };
     let notify = |text: &str| printer.status(text);
     let fetched = session.wait(printer, session.resolver.fetch(&wanted, &pins, &notify));
-    let fetched = fetched.map_err(|error| or_file(error, &wanted))?;
-    Ok(fetched.into_iter().map(|plugin| (plugin.origin(), plugin.bytes)).collect())
+    fetched.map_err(|error| or_file(error, &wanted))
 }
 
 /// Reads and downloads plugins for a command on recorded episodes: takes the newest matching versions and ignores
@@ -57,11 +56,9 @@ pub fn look_up(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<PluginFil
         let session = RegistrySession::new(false)?;
         let fetched = session.wait(printer, async {
             let pinned = session.client().resolve(&wanted, None, Unpinned::Resolve).await?;
-            let components = session.client().components(&pinned).await?;
-            Ok::<_, RegistryClientError>(pinned.into_iter().zip(components))
+            session.client().components(&pinned).await
         });
-        let fetched = fetched.map_err(|error| or_file(error, &wanted))?;
-        read.extend(fetched.map(|(entry, bytes)| (format!("{} {}", entry.name, entry.version), bytes)));
+        read.extend(fetched.map_err(|error| or_file(error, &wanted))?);
     }
     pin(read)
 }

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{env, fs};
 
-use gymkhana_orchestration::plugins::PluginFile;
-use gymkhana_registry::{Capability, Report, read_manifest};
+use gymkhana_registry::{Capability, PluginFile, Report};
 use gymkhana_serve::catalog::{Catalog, ServedEnvironment};
 use gymkhana_serve::config::ServeFile;
 use serde_json::{Map, Value as Json, json};
@@ -95,7 +94,7 @@ fn report(
     printer: &Printer,
 ) -> CliResult<Report> {
     let Some(path) = &args.report else {
-        let file = files.iter().find(|file| file.name == served.name());
+        let file = files.iter().find(|file| file.name() == served.name());
         let file = file.ok_or_else(|| CliError::user(format!("plugin `{}` has no file", served.name())))?;
         return report_of(&file.origin, &file.bytes, printer);
     };
@@ -206,12 +205,7 @@ impl Container<'_> {
     /// Whether no plugin asks for a model or the web.
     fn is_offline(&self) -> bool {
         let asks = |file: &PluginFile| {
-            let manifest = read_manifest(&file.bytes);
-            manifest.is_ok_and(|manifest| {
-                [Capability::Model, Capability::Http]
-                    .iter()
-                    .any(|capability| manifest.capabilities.contains(capability))
-            })
+            [Capability::Model, Capability::Http].iter().any(|capability| file.entry.capabilities.contains(capability))
         };
         !self.files.iter().any(asks)
     }
@@ -250,7 +244,7 @@ const HEALTH: &str = "exec 3<>/dev/tcp/127.0.0.1/8000 && printf 'GET /health HTT
                       && grep -q healthy <&3";
 
 fn file_name(file: &PluginFile) -> String {
-    format!("{}.wasm", file.name)
+    format!("{}.wasm", file.name())
 }
 
 /// The configuration, with a listener that the container's network protects.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use gymkhana_chat::ChatFormat;
 use gymkhana_config::RunFile;
-use gymkhana_registry::Kind;
+use gymkhana_registry::{Kind, PluginFile};
 use gymkhana_store::RunReader;
 
 use super::{Environments, bind};
 use crate::chat::read_chat_files;
 use crate::error::{Classify, RunError, RunResult};
 use crate::grants::{AssetFiles, OutboundMode};
-use crate::plugins::{self, PluginFile};
+use crate::plugins;
 use crate::report::Reporter;
 use crate::rollout;
 use crate::tools_only::{is_tools_only, tools_only};

@@ -1,12 +1,11 @@
 //! A build without MCP refuses run files with MCP servers.
 
 use gymkhana_config::EpisodeRules;
-use gymkhana_registry::Lock;
+use gymkhana_registry::{Lock, PluginFile};
 use gymkhana_sandbox::Plugin;
 
 use crate::error::{RunError, RunResult};
 use crate::grants::OutboundMode;
-use crate::plugins::PluginFile;
 use crate::report::Reporter;
 
 /// No plugin file is the list of a server, unless the run file says so.

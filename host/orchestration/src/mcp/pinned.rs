@@ -2,11 +2,11 @@
 
 use gymkhana_config::{EpisodeRules, McpSection};
 use gymkhana_mcp::{McpError, ToolList, tools_of};
-use gymkhana_registry::Lock;
+use gymkhana_registry::{Lock, PluginFile};
 
 use super::servers::{failed, server, servers};
 use crate::error::{RunError, RunResult};
-use crate::plugins::{PluginFile, pin};
+use crate::plugins::{file_of, pin};
 use crate::report::Reporter;
 
 /// Adds the lists of tools of the run file's servers to the plugins of a run. Each server is started once and asked.
@@ -24,7 +24,7 @@ pub fn with_servers(
         return Ok((plugins, lock));
     }
     let recorded = |name: &str| {
-        let plugin = plugins.iter().find(|plugin| plugin.name == name)?;
+        let plugin = plugins.iter().find(|plugin| plugin.name() == name)?;
         ToolList::in_file(&plugin.bytes)
     };
     let mut added = Vec::new();
@@ -39,11 +39,10 @@ pub fn with_servers(
         check_digest(name, section, &digest.to_string())?;
         if before.is_none() {
             reporter.status(&format!("MCP server `{name}`: {} tools, digest {digest}", list.tools.len()));
-            added.push((format!("MCP server `{name}`"), list.to_file().map_err(failed)?));
+            added.push(file_of(format!("MCP server `{name}`"), list.to_file().map_err(failed)?)?);
         }
     }
-    let given = plugins.into_iter().map(|plugin| (plugin.origin, plugin.bytes));
-    pin(given.chain(added).collect())
+    pin(plugins.into_iter().chain(added).collect())
 }
 
 fn check_digest(name: &str, section: &McpSection, found: &str) -> RunResult<()> {

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use gymkhana_config::{Recorder, RunFile};
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::grants::AssetFiles;
-use gymkhana_orchestration::plugins::PluginFile;
 use gymkhana_orchestration::served::Served;
 use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_record::EpisodeRecord;
-use gymkhana_registry::Lock;
+use gymkhana_registry::{Lock, PluginFile};
 use gymkhana_store::{EpisodeStore, RunFolder};
 
 use crate::plugin::grants::Granted;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gymkhana_config::RunFile;
-use gymkhana_orchestration::plugins::{PluginFile, pin, short_names_differ};
+use gymkhana_orchestration::plugins::{file_of, pin, short_names_differ};
 use gymkhana_policy::Sampling;
-use gymkhana_registry::Lock;
+use gymkhana_registry::{Lock, PluginFile};
 use gymkhana_sandbox::Plugin;
 use pyo3::prelude::*;
 
@@ -81,7 +81,8 @@ impl Request {
             let mut one = plugin.get().loaded()?.clone();
             match plugin.get().recipe() {
                 Recipe::Component(component) => {
-                    components.push((one.name().to_owned(), component.bytes.to_vec()));
+                    components
+                        .push(file_of(one.name().to_owned(), component.bytes.to_vec()).map_err(FunctionFault::Play)?);
                     granted.push((one.name().to_owned(), component.granted()?, component.memory_mib()));
                 }
                 Recipe::Class(_, code) => {

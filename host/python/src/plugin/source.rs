@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use gymkhana_orchestration::Classify;
-use gymkhana_orchestration::plugins::check_file;
-use gymkhana_registry::{Digest, LockEntry, PluginSource, Requirement, read_plugin_file};
-use gymkhana_registry_client::{FetchedPlugin, Pins, PluginResolver};
+use gymkhana_orchestration::plugins::file_of;
+use gymkhana_registry::{Digest, LockEntry, PluginFile, PluginSource, Requirement, read_plugin_file};
+use gymkhana_registry_client::{Pins, PluginResolver};
 
 use crate::errors::FunctionFault;
 use crate::runtime::Host;
@@ -48,10 +48,9 @@ impl PluginArgument {
         match self {
             Self::Bytes(bytes) => Ok(Fetched { origin: format!("bytes {}", Digest::of(&bytes)), bytes, pinned: None }),
             Self::File(path) => {
-                let (origin, bytes) = (path.display().to_string(), read_plugin_file(&path).user_error()?);
                 // With the words of the command line.
-                check_file(&origin, &bytes)?;
-                Ok(Fetched { origin, bytes, pinned: None })
+                let file = file_of(path.display().to_string(), read_plugin_file(&path).user_error()?)?;
+                Ok(Fetched { origin: file.origin, bytes: file.bytes, pinned: None })
             }
             Self::Name(wanted) => named(&wanted, host),
         }
@@ -66,6 +65,6 @@ fn named(wanted: &Requirement, host: &Host) -> Result<Fetched, FunctionFault> {
     resolver.client().take_notices().into_iter().for_each(|notice| host.warn(notice));
     let none = || FunctionFault::Internal(format!("`{}` was resolved to nothing", wanted[0]));
     let plugin = fetched.user_error()?.pop().ok_or_else(none)?;
-    let FetchedPlugin { entry: LockEntry { name, version, .. }, bytes } = plugin;
-    Ok(Fetched { origin: format!("{name} {version}"), bytes, pinned: Some(format!("{name}@={version}")) })
+    let PluginFile { origin, entry: LockEntry { name, version, .. }, bytes } = plugin;
+    Ok(Fetched { origin, bytes, pinned: Some(format!("{name}@={version}")) })
 }

@@ -23,11 +23,12 @@ use crate::stages::replies::Replies;
 use crate::stages::tally::{BatchFailures, FailureTally, failed_figure};
 use gymkhana_orchestration::environments::{self, BoundEnvironment, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
-use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::plugins;
 use gymkhana_orchestration::scheduler::{FinishedGroup, GroupBatch, GroupRunner, GroupTask, Scheduler};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_orchestration::{ProgressFigures, Reporter, SuccessRate, Work};
 use gymkhana_orchestration::{places, rewards, rollout};
+use gymkhana_registry::PluginFile;
 
 /// Input of an evaluation.
 pub struct EvalRequest {

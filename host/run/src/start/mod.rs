@@ -11,7 +11,7 @@ mod warnings;
 
 use std::sync::Arc;
 
-use gymkhana_registry::Lock;
+use gymkhana_registry::{Lock, PluginFile};
 use gymkhana_store::{RunFolder, RunReader};
 use gymkhana_trainer::ModelFiles;
 
@@ -30,7 +30,6 @@ use checks::pass;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::grants::AssetFiles;
 use gymkhana_orchestration::places;
-use gymkhana_orchestration::plugins::PluginFile;
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use phases::{OpenedRun, Resumed};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gymkhana_config::RunFile;
-use gymkhana_registry::Lock;
+use gymkhana_registry::{Lock, PluginFile};
 use gymkhana_rollout::StartAgent;
 use gymkhana_sandbox::Sandbox;
 use gymkhana_store::RunFolder;
@@ -23,7 +23,7 @@ use crate::state::TrainingState;
 use crate::stop::StopRequest;
 use gymkhana_orchestration::environments::{self, BoundEnvironment, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
-use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::plugins;
 use gymkhana_orchestration::remote::RunWorkers;
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};

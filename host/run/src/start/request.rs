@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::RunResult;
-use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::plugins;
 use gymkhana_orchestration::remote::RunWorkers;
-use gymkhana_registry::Lock;
+use gymkhana_registry::{Lock, PluginFile};
 use gymkhana_rollout::StartAgent;
 
 use crate::stop::StopRequest;

@@ -13,10 +13,10 @@ use gymkhana_driver::ToolSet;
 use gymkhana_http::Client;
 use gymkhana_nearest::did_you_mean;
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
-use gymkhana_orchestration::plugins::{self, PluginFile, bind_all};
+use gymkhana_orchestration::plugins::{self, bind_all};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult, TOOLS_ONLY, tools_only};
 use gymkhana_record::NamedValue;
-use gymkhana_registry::Kind;
+use gymkhana_registry::{Kind, PluginFile};
 use gymkhana_rollout::PluginSet;
 use gymkhana_sandbox::{Plugin, Sandbox};
 

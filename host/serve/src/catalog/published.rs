@@ -25,8 +25,7 @@ impl Catalog {
     /// If the folder cannot be written.
     pub fn publish(&self, path: &Path) -> RunResult<()> {
         let folder = RunFolder::create(path, &RunFile::from(self.rules.clone()).resolved().internal()?)?;
-        let components = self.files.iter().map(|file| (file.origin.clone(), file.bytes.clone())).collect();
-        let (files, lock) = pin(components)?;
+        let (files, lock) = pin(self.files.clone())?;
         for file in &files {
             folder.add_plugin(&file.bytes)?;
         }

@@ -99,7 +99,7 @@ fn create(path: &Path, run_text: &str, lock: &Lock, catalog: &Catalog) -> RunRes
     let folder = RunFolder::create(path, run_text)?;
     let is_locked = |digest: &Digest| lock.entries().iter().any(|entry| entry.digest == *digest);
     for file in catalog.files() {
-        if is_locked(&Digest::of(&file.bytes)) {
+        if is_locked(&file.entry.digest) {
             folder.add_plugin(&file.bytes)?;
         }
     }
@@ -113,7 +113,6 @@ fn create(path: &Path, run_text: &str, lock: &Lock, catalog: &Catalog) -> RunRes
 /// Pins of the environment, the tools and the rewards.
 fn lock(served: &ServedEnvironment, catalog: &Catalog) -> RunResult<Lock> {
     let own: Vec<String> = served.plugin_names();
-    let files = catalog.files().iter().filter(|file| own.contains(&file.name));
-    let components = files.map(|file| (file.origin.clone(), file.bytes.clone())).collect();
-    gymkhana_orchestration::plugins::pin(components).map(|(_, lock)| lock)
+    let files = catalog.files().iter().filter(|file| own.iter().any(|name| name == file.name()));
+    gymkhana_orchestration::plugins::pin(files.cloned().collect()).map(|(_, lock)| lock)
 }

@@ -22,7 +22,7 @@ use crate::{PROJECT_FILE, TrustedOwners, project_folder};
 
 pub use error::ProjectError;
 pub use lock::ProjectLock;
-pub use resolver::{FetchedPlugin, Pins, PluginResolver};
+pub use resolver::{Pins, PluginResolver};
 
 /// A project.
 #[derive(Debug)]

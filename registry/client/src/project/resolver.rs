@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, Requirement, without_consent};
+use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, PluginFile, Requirement, without_consent};
 
 use super::{Project, ProjectError, ProjectLock, project_lock_in, root_or_here};
 use crate::{RegistryClient, Unpinned};
@@ -18,23 +18,6 @@ pub enum Pins {
     Required,
     /// The lock of a run, which must pin every plugin.
     OfRun(Lock),
-}
-
-/// A plugin from a registry.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FetchedPlugin {
-    /// Its pin.
-    pub entry: LockEntry,
-    /// Its component.
-    pub bytes: Vec<u8>,
-}
-
-impl FetchedPlugin {
-    /// Name and version, for messages.
-    #[must_use]
-    pub fn origin(&self) -> String {
-        format!("{} {}", self.entry.name, self.entry.version)
-    }
 }
 
 /// Resolver of plugin names in the project of the working directory.
@@ -72,7 +55,7 @@ impl PluginResolver {
         wanted: &[Requirement],
         pins: &Pins,
         notify: &dyn Fn(&str),
-    ) -> Result<Vec<FetchedPlugin>, ProjectError> {
+    ) -> Result<Vec<PluginFile>, ProjectError> {
         let lock = match pins {
             Pins::OfRun(lock) => Some(lock.clone()),
             Pins::Added | Pins::Kept | Pins::Required => project_lock_in(&self.folder)?,
@@ -83,12 +66,12 @@ impl PluginResolver {
         };
         let pinned = self.client.resolve(wanted, lock.as_ref(), unpinned).await?;
         pinned.iter().try_for_each(|entry| self.agreed(entry, lock.as_ref()))?;
-        let components = self.client.components(&pinned).await?;
+        let files = self.client.components(&pinned).await?;
         if *pins == Pins::Added {
             let kept: Vec<LockEntry> = pinned.iter().filter(|entry| self.requires(entry)).cloned().collect();
             add_pins(&self.folder, lock.as_ref(), &kept, notify)?;
         }
-        Ok(pinned.into_iter().zip(components).map(|(entry, bytes)| FetchedPlugin { entry, bytes }).collect())
+        Ok(files)
     }
 
     /// Whether the lock pins a plugin: that of a project pins what the project requires.

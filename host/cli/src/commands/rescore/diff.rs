@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gymkhana_record::{CallSite, EpisodeId, EpisodeRecord, FailureKind, Score, Turn, text_of};
-use gymkhana_registry::{Kind, Lock};
+use gymkhana_registry::{Kind, Lock, PluginFile};
 use gymkhana_store::{ComparedEpisode, RewardComparison, RunReader, ScoreOutcome, Sides, SummaryStats};
 
 use super::score_run;
@@ -15,7 +15,7 @@ use crate::escape::escape_terminal;
 use crate::printer::Printer;
 use crate::registry;
 use gymkhana_config::{EnvironmentSettings, RunFile};
-use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::plugins;
 use gymkhana_orchestration::run_file_of;
 
 /// Score of one version for one seat of an episode, or its failure.
@@ -106,7 +106,7 @@ async fn score_with(
     printer: &Printer,
 ) -> CliResult<Vec<(EpisodeId, u32, ScoreResult, String)>> {
     plugins::only_rewards(&lock, &[])?;
-    let name = given.first().map(|file| file.name.clone()).unwrap_or_default();
+    let name = given.first().map(|file| file.name().to_owned()).unwrap_or_default();
     let sets: Vec<String> = options.iter().map(|option| format!("plugins.{name}.options.{option}")).collect();
     let mut file = run_file_of(run, &sets)?;
     let mut files = others(run, &mut file, &name)?;
@@ -154,7 +154,7 @@ fn others(run: &RunReader, file: &mut RunFile, name: &str) -> CliResult<Vec<Plug
     for own in &mut file.environments {
         (own.gate, own.success) = (None, None);
     }
-    Ok(plugins::recorded_files(run)?.into_iter().filter(|file| !rewards.contains(file.name.as_str())).collect())
+    Ok(plugins::recorded_files(run)?.into_iter().filter(|file| !rewards.contains(file.name())).collect())
 }
 
 fn of_episode(record: &EpisodeRecord, name: &str) -> Vec<(EpisodeId, u32, ScoreResult, String)> {

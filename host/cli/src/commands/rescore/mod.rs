@@ -16,8 +16,9 @@ use gymkhana_config::RunFile;
 use gymkhana_orchestration::environments::recorded_environments;
 use gymkhana_orchestration::grants::OutboundMode;
 use gymkhana_orchestration::groups;
-use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::plugins;
 use gymkhana_orchestration::{ProgressFigures, Work};
+use gymkhana_registry::PluginFile;
 
 pub use diff::diff;
 pub use score::score;

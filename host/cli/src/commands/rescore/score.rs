@@ -81,9 +81,9 @@ pub fn score(args: &RescoreArgs, printer: &Printer) -> CliResult<()> {
     let mut files = plugins::recorded_files(&run)?;
     let (given, lock) = registry::look_up(&args.plugins, printer)?;
     plugins::only_rewards(&lock, &files)?;
-    files.retain(|file| given.iter().all(|other| other.name != file.name));
+    files.retain(|file| given.iter().all(|other| other.name() != file.name()));
     files.extend(given);
-    files.sort_by(|one, other| one.name.cmp(&other.name));
+    files.sort_by(|one, other| one.name().cmp(other.name()));
     let mut out = args.out.as_ref().map(|path| lines_to(path)).transpose()?;
     let recorded = RecordedRun::open(&args.dir)?;
     if let Some(filter) = &args.filter {

@@ -38,8 +38,8 @@ pub(super) fn check(file: &RunFile, contents: &FolderContents<'_>) -> CliResult<
 pub(super) fn write(path: &Path, file: &RunFile, contents: &FolderContents<'_>) -> CliResult<()> {
     let played = contents.lock.entries().iter().filter(|entry| is_played(entry));
     let names: BTreeSet<&str> = played.map(|entry| entry.name.name()).collect();
-    let own = contents.files.iter().filter(|file| names.contains(&*file.name));
-    let (files, lock) = pin(own.map(|file| (file.origin.clone(), file.bytes.clone())).collect())?;
+    let own = contents.files.iter().filter(|file| names.contains(file.name()));
+    let (files, lock) = pin(own.cloned().collect())?;
     let rules = rules_of_workers(&file.rules, &names);
     let folder = RunFolder::create(path, &RunFile::from(rules.clone()).resolved().internal()?)?;
     for file in &files {

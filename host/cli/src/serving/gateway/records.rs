@@ -8,10 +8,9 @@ use futures::future::BoxFuture;
 use gymkhana_gateway::control::SessionJournal;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::grants::AssetFiles;
-use gymkhana_orchestration::plugins::PluginFile;
 use gymkhana_orchestration::served::Served;
 use gymkhana_record::{Added, EpisodeId, EpisodeRecord};
-use gymkhana_registry::Lock;
+use gymkhana_registry::{Lock, PluginFile};
 use gymkhana_store::{EpisodeStore, LiveRecords, Recovered, ReportWrites, RunFolder, StoreError, recover};
 
 use crate::error::{Classify, CliError, CliResult};
