@@ -16,9 +16,9 @@ use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
 use crate::parse::mismatch::Mismatch;
 
+use crate::checks::is_default;
 use crate::parse::refusal::RunFileRefusal;
-use crate::parse::{defaults, hint, overlay, top_level};
-use crate::range::is_default;
+use crate::parse::{self, defaults, hint, overlay};
 use crate::recorder::Recorder;
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EvaluationSection, GatewaySection, PolicySection, RlStage,
@@ -147,7 +147,7 @@ impl RunFile {
                 write_out_sources(&mut table);
                 match Mismatch::in_run_file(&table) {
                     Some(mismatch) => Err(RunFileRefusal::Value(Box::new(mismatch))),
-                    None => top_level::from_table::<Self>(table.clone())
+                    None => parse::from_table::<Self>(table.clone())
                         .map_err(|error| RunFileRefusal::of_parser(error, &table)),
                 }
             })
@@ -166,9 +166,7 @@ impl RunFile {
         Err(match (sets[..blamed].last(), refusal) {
             (Some(set), refusal) => RunFileError::Set { text: set.clone(), reason: refusal.in_set(&table) },
             // An error from the text, not from the table, shows the line.
-            (None, RunFileRefusal::Parser(error)) => {
-                malformed(&top_level::from_text::<Self>(text).err().unwrap_or(error))
-            }
+            (None, RunFileRefusal::Parser(error)) => malformed(&parse::from_text::<Self>(text).err().unwrap_or(error)),
             (None, refusal) => {
                 RunFileError::Malformed { origin: origin.to_owned(), message: refusal.in_file(text, &table) }
             }
@@ -345,7 +343,7 @@ impl RunFile {
     /// # Errors
     /// Never for a parsed file: every section is representable in TOML.
     pub fn resolved(&self) -> Result<String, toml::ser::Error> {
-        let mut table = top_level::table_with_rules(&self.rules, self)?;
+        let mut table = parse::table_with_rules(&self.rules, self)?;
         if !self.environments.is_empty() {
             table.remove("environment");
         }

@@ -12,8 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::{Table, Value};
 
 use super::{HttpSection, McpSection, ModelSection, Options, SandboxSection};
+use crate::checks::is_default;
 use crate::error::RunFileError;
-use crate::range::is_default;
 
 /// Plugin `NAME`: where it comes from, its options, and what it is granted. A text alone is that of `use`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RlStage;
+use crate::checks::is_default;
 use crate::error::RunFileError;
-use crate::range::is_default;
 
 /// Preferences from recorded episodes (`runs`) or from answers in files (`files`). The stage then plays no episodes. With
 /// the surrogate `preference` it learns from pairs: the best and the worst episode of the same task in a run, or the
