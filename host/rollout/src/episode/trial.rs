@@ -14,11 +14,11 @@ use gymkhana_sandbox::{Advice, OptionalInterface, Plugin};
 use crate::Rollout;
 use crate::context::host_functions;
 use crate::episode::finish::{ended, never_started};
-use crate::episode::play::play;
+use crate::episode::play;
 use crate::episode::state::{Actor, EpisodePlan};
 use crate::reward::{EpisodeEnd, EpisodeName, MetricRuleError};
-use crate::scoring::group::reward_failure;
 use crate::scoring::reward_call::{RewardCall, ScoringResult};
+use crate::scoring::reward_failure;
 
 /// Turns of an episode that is shown without an oracle.
 const SHOWN_TURNS: u32 = 2;
