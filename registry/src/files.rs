@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
     }
 
-    /// Without a reader or writer, `open` of a pipe waits for ever unless it is told not to.
+    /// Without a reader or writer, `open` of a pipe waits for ever without a flag against it.
     #[test]
     fn pipes_and_folders_are_refused_at_once() {
         let folder = tempfile::tempdir().expect("a folder");

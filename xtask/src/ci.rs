@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::ValueEnum;
 
-use crate::checks::{arrows, cycles, deny, features, layout, locks, manifests, prose, type_names, words};
+use crate::checks::{arrows, cycles, deny, features, identifiers, layout, locks, manifests, prose, type_names, words};
 use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
 use crate::setup::registry::{self, Refusal};
@@ -69,6 +69,7 @@ fn quick(workspace: &Workspace) -> anyhow::Result<()> {
     cycles::run(workspace)?;
     layout::run(workspace)?;
     type_names::run(workspace)?;
+    identifiers::run(workspace)?;
     locks::run(workspace)?;
     features::run(workspace)?;
     prose::run(workspace)?;

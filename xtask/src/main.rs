@@ -67,7 +67,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Arrows { write } => checks::arrows::run(&workspace, write)
             .and_then(|()| checks::cycles::run(&workspace))
             .and_then(|()| checks::layout::run(&workspace))
-            .and_then(|()| checks::type_names::run(&workspace)),
+            .and_then(|()| checks::type_names::run(&workspace))
+            .and_then(|()| checks::identifiers::run(&workspace)),
         Command::Manifests => checks::manifests::run(&workspace),
         Command::Links => checks::links::run(&workspace),
         Command::Docs => docs::run(&workspace),

@@ -77,7 +77,8 @@ impl EpisodeRules {
         self.limits.check()?;
         self.check_context("")?;
         self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox, &self.models))?;
-        self.models.iter().try_for_each(|(name, model)| model.check(name, &self.plugins))
+        let is_used = |name: &str| self.plugins.values().any(|plugin| plugin.model.as_deref() == Some(name));
+        self.models.iter().try_for_each(|(name, model)| model.check(name, is_used(name)))
     }
 
     /// Where plugins come from, by name, as far as the sections say so.

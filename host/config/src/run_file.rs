@@ -4,8 +4,7 @@
 //! unknown keys, and a check of ranges and of relations between sections.
 
 mod environments;
-
-use std::path::Path;
+mod trainer;
 
 use gymkhana_algorithm::RlSettings;
 use gymkhana_rules::{ContextStrategy, SamplingPlan, TurnProbe};
@@ -14,19 +13,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
-use crate::parse::mismatch::Mismatch;
 
 use crate::checks::is_default;
-use crate::parse::refusal::RunFileRefusal;
-use crate::parse::{self, defaults, hint, overlay};
 use crate::recorder::Recorder;
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EvaluationSection, GatewaySection, PolicySection, RlStage,
-    SamplerSection, SeatBinding, Stage, TrainerSection, plugins_as_tables, write_out_sources,
+    SamplerSection, SeatBinding, Stage, TrainerSection,
 };
-use environments::only_one_form;
 
 pub use environments::EnvironmentSettings;
+pub(crate) use environments::only_one_form;
 
 /// The message about a run file without stages.
 const NO_STAGE: &str = "the run file has no stage\nhint: add `[[stages]]` with `kind = \"sft\"` or `kind = \"rl\"`";
@@ -116,65 +112,8 @@ impl RunFile {
         Self { recorder: Some(recorder), ..Self::from(rules) }
     }
 
-    /// Reads a run file and overlays `--set key=value`.
-    ///
-    /// # Errors
-    /// If the file cannot be read, is malformed or contradicts itself.
-    pub fn read(path: &Path, sets: &[String]) -> Result<Self, RunFileError> {
-        let text = gymkhana_registry::read_argument(path);
-        let text = text.map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
-        Self::parse(&text, &path.display().to_string(), sets)
-    }
-
-    /// Parses the text of a run file; `origin` names it in messages.
-    ///
-    /// # Errors
-    /// If the text is malformed or contradicts itself.
-    pub fn parse(text: &str, origin: &str, sets: &[String]) -> Result<Self, RunFileError> {
-        let malformed = |error: &toml::de::Error| RunFileError::Malformed {
-            origin: origin.to_owned(),
-            message: hint::explain(&error.to_string()),
-        };
-        let mut table: toml::Table = toml::from_str(text).map_err(|error| malformed(&error))?;
-        plugins_as_tables(&mut table);
-        let overlaid = |sets: &[String]| {
-            let mut table = table.clone();
-            sets.iter().try_for_each(|set| overlay::apply(&mut table, set)).map(|()| table)
-        };
-        let with = |sets: &[String]| {
-            overlaid(sets).map(|mut table| {
-                defaults::write_out(&mut table);
-                write_out_sources(&mut table);
-                match Mismatch::in_run_file(&table) {
-                    Some(mismatch) => Err(RunFileRefusal::Value(Box::new(mismatch))),
-                    None => parse::from_table::<Self>(table.clone())
-                        .map_err(|error| RunFileRefusal::of_parser(error, &table)),
-                }
-            })
-        };
-        only_one_form(&overlaid(sets)?)?;
-        let refusal = match with(sets)? {
-            Ok((rules, file)) => return Self { rules, ..file }.checked(),
-            Err(refusal) => refusal,
-        };
-        // Blames the first `--set` whose addition causes this refusal, or the file if it is refused without any.
-        let mut blamed = sets.len();
-        while blamed > 0 && with(&sets[..blamed - 1])?.is_err_and(|before| before.is_like(&refusal)) {
-            blamed -= 1;
-        }
-        let table = overlaid(&sets[..blamed])?;
-        Err(match (sets[..blamed].last(), refusal) {
-            (Some(set), refusal) => RunFileError::Set { text: set.clone(), reason: refusal.in_set(&table) },
-            // An error from the text, not from the table, shows the line.
-            (None, RunFileRefusal::Parser(error)) => malformed(&parse::from_text::<Self>(text).err().unwrap_or(error)),
-            (None, refusal) => {
-                RunFileError::Malformed { origin: origin.to_owned(), message: refusal.in_file(text, &table) }
-            }
-        })
-    }
-
     /// The file with defaults that depend on other keys written out, if it passes its checks.
-    fn checked(mut self) -> Result<Self, RunFileError> {
+    pub(crate) fn checked(mut self) -> Result<Self, RunFileError> {
         self.write_out_environments();
         self.check()?;
         if self.policy.checkpoint.is_none() {
@@ -227,7 +166,7 @@ impl RunFile {
         self.check_samplers()?;
         self.check_evaluation_metric()?;
         if let Some(trainer) = &self.trainer {
-            trainer.check(self)?;
+            self.check_trainer(trainer)?;
         }
         self.check_notes()?;
         self.check_agent()
@@ -336,17 +275,5 @@ impl RunFile {
             Some((_, what, hint)) => Err(RunFileError::Contradiction(format!("[agent] excludes {what}\nhint: {hint}"))),
             None => Ok(()),
         }
-    }
-
-    /// The run file as parsed, with all defaults written out.
-    ///
-    /// # Errors
-    /// Never for a parsed file: every section is representable in TOML.
-    pub fn resolved(&self) -> Result<String, toml::ser::Error> {
-        let mut table = parse::table_with_rules(&self.rules, self)?;
-        if !self.environments.is_empty() {
-            table.remove("environment");
-        }
-        toml::to_string_pretty(&table)
     }
 }

@@ -161,7 +161,7 @@ fn shapes() -> Vec<(&'static str, FinishedEpisode)> {
                 answers(0, "call-1", "", true),
             ]),
         ),
-        ("a call that nobody answered", plain(vec![question(), calls(0, "call-0", "{}")])),
+        ("a call without an answer", plain(vec![question(), calls(0, "call-0", "{}")])),
         (
             "a hundred messages",
             plain((0..100).flat_map(|turn| [shows(0, "And?"), says(0, &turn.to_string())]).collect()),

@@ -1,5 +1,6 @@
 //! Where an episode runs: in this process, or at a worker.
 
+use std::fmt::Display;
 use std::time::Instant;
 
 use futures::future::BoxFuture;
@@ -82,9 +83,10 @@ pub trait EpisodePlace: Send {
         Self: 'p;
 }
 
-/// Reason why an episode somewhere has not started, or a request to it has no answer.
+/// Reason why an episode somewhere has not started, or a request to it has no answer. `E` is the error of a request that
+/// failed.
 #[derive(Debug, thiserror::Error)]
-pub enum BackendError {
+pub enum BackendError<E: Display = String> {
     /// The environment did not start.
     #[error("the environment did not start: {}", .0.failure)]
     NotStarted(StartFailure),
@@ -94,10 +96,10 @@ pub enum BackendError {
     /// A call was refused.
     #[error(transparent)]
     Refused(#[from] CallRefusal),
-    /// A request did not reach the plugins, which go on.
+    /// A request failed, and the episode is as before.
     #[error("{0}")]
-    Unsent(String),
-    /// The episode can neither be reached nor restored. Its failures say so.
+    Failed(E),
+    /// The episode cannot be reached.
     #[error("the episode is lost: {0}")]
     Lost(String),
 }

@@ -16,4 +16,4 @@ pub mod program;
 pub mod server;
 pub mod session;
 
-pub use harness::AgentHarness;
+pub use harness::{AgentHarness, start_agent};

@@ -242,19 +242,19 @@ mod tests {
     #[tokio::test]
     async fn a_dropped_program_is_killed_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
-        let beat = folder.path().join("beat");
-        let script = format!("(while :; do echo . >> {0}; sleep 0.02; done) & wait", beat.display());
+        let alive = folder.path().join("alive");
+        let script = format!("(while :; do echo . >> {0}; sleep 0.02; done) & wait", alive.display());
         let program = AgentProgram { command: ["sh", "-c", &script].map(str::to_owned).to_vec(), env: vec![] };
         let launch = Launch { variables: vec![], task: String::new() };
         let running = RunningProgram::start(&Handle::current(), Arc::new(Keeper::start().unwrap()), program, launch);
-        while !beat.exists() {
+        while !alive.exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         drop(running);
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let length = std::fs::metadata(&beat).unwrap().len();
+        let length = std::fs::metadata(&alive).unwrap().len();
         tokio::time::sleep(Duration::from_millis(200)).await;
-        assert_eq!(std::fs::metadata(&beat).unwrap().len(), length);
+        assert_eq!(std::fs::metadata(&alive).unwrap().len(), length);
     }
 
     #[tokio::test]

@@ -69,6 +69,7 @@ impl Run {
         file.rules.forget_sources();
         let mut request = RunRequest::of_plugins(file, out.as_ref(), plugins, lock);
         request.base = base;
+        request.agents = Some(gymkhana_gateway::start_agent);
         prepare(request, reporter).await?.train().await
     }
 }

@@ -164,7 +164,7 @@ fn http_config(remote: &RemoteServer, bytes: usize) -> Result<StreamableHttpClie
         value.set_sensitive(true);
         headers.insert(header, value);
     }
-    // A new session in the place of an expired one would lack its state.
+    // A new session instead of an expired one would lack its state.
     Ok(StreamableHttpClientTransportConfig::with_uri(remote.url.as_str())
         .custom_headers(headers)
         .max_sse_event_size(bytes)

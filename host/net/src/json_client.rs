@@ -17,7 +17,7 @@ use crate::{check_literal, reachable, root_cause};
 
 /// Limit on an answer, in bytes: log-probabilities of a long context take about 100 bytes per token.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
-/// Limit on the values of an answer. A parsed value takes up to 100 bytes, so many small values need more memory than
+/// Limit on the values of an answer. A parsed value takes up to 100 bytes, and many small values need more memory than
 /// the answer; log-probabilities have about six values per token.
 const MAX_ANSWER_VALUES: usize = 4 << 20;
 /// Length of the excerpt of an answer in an error, in bytes.

@@ -7,7 +7,7 @@ use gymkhana_record::{Function, Question, Reply, Sampled};
 use gymkhana_sandbox::{Outbound, OutboundFuture, Quota, run_on};
 use tokio::runtime::Handle;
 
-/// A client whose requests run on the runtime on which it was made, whoever awaits them.
+/// A client whose requests run on the runtime on which it was made, whichever runtime awaits them.
 pub struct OnHost<T: ?Sized> {
     client: Arc<T>,
     host: Handle,

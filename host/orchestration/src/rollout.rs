@@ -2,7 +2,7 @@
 
 use gymkhana_chat::ChatFormat;
 use gymkhana_config::{EpisodeRules, PolicySection, RunFile};
-use gymkhana_rollout::{AgentSettings, PluginSet, RewardSum, Rollout};
+use gymkhana_rollout::{PluginSet, RewardSum, Rollout, StartAgent};
 
 use crate::error::{Classify, RunError, RunResult};
 use crate::seats::bindings;
@@ -70,26 +70,26 @@ pub fn chosen(chat: ChatFormat, policy: &PolicySection) -> RunResult<ChatFormat>
 /// The rollout with the agent program of the run file, if it has one. Starts the gateway.
 ///
 /// # Errors
-/// If the program does not exist, or the gateway cannot start.
-pub fn with_agent(rollout: Rollout, file: &RunFile, rules: &EpisodeRules) -> RunResult<Rollout> {
+/// If this program starts no agent programs, or the gateway cannot start.
+pub fn with_agent(
+    rollout: Rollout,
+    file: &RunFile,
+    rules: &EpisodeRules,
+    start: Option<StartAgent>,
+) -> RunResult<Rollout> {
     let Some(agent) = &file.agent else { return Ok(rollout) };
-    played_by(rollout, agent.settings(&rules.limits.stop))
+    let Some(start) = start else { return starts_agents(file, false).map(|()| rollout) };
+    Ok(rollout.with_agent(start(agent.settings(&rules.limits.stop)).map_err(RunError::user)?))
 }
 
-#[cfg(feature = "agents")]
-fn played_by(rollout: Rollout, settings: AgentSettings) -> RunResult<Rollout> {
-    Ok(rollout.with_agent(gymkhana_gateway::AgentHarness::start(settings).user_error()?))
-}
-
-#[cfg(not(feature = "agents"))]
-#[allow(clippy::needless_pass_by_value, reason = "the signature of the build that starts programs")]
-fn played_by(_rollout: Rollout, settings: AgentSettings) -> RunResult<Rollout> {
-    Err(left_out(&settings))
-}
-
-fn left_out(settings: &AgentSettings) -> RunError {
-    let program = settings.command.first().map_or("", String::as_str);
-    RunError::left_out(format!("[agent] names the program `{program}`"), "agent programs")
+/// Rejects a run file with an agent program in a program that starts none.
+///
+/// # Errors
+/// If the run file has `[agent]` and `starts` is false.
+pub fn starts_agents(file: &RunFile, starts: bool) -> RunResult<()> {
+    let Some(agent) = file.agent.as_ref().filter(|_| !starts) else { return Ok(()) };
+    let program = agent.command.first().map_or("", String::as_str);
+    Err(RunError::left_out(format!("[agent] names the program `{program}`"), "agent programs"))
 }
 
 /// Rejects a run whose plugins an agent program cannot play: it plays one seat, calls tools of the run by MCP alone, and
@@ -99,9 +99,6 @@ fn left_out(settings: &AgentSettings) -> RunError {
 /// The first problem.
 pub fn check_agent(file: &RunFile, set: &PluginSet) -> RunResult<()> {
     let Some(agent) = &file.agent else { return Ok(()) };
-    if cfg!(not(feature = "agents")) {
-        return Err(left_out(&agent.settings(&file.rules.limits.stop)));
-    }
     let environment = set.environment().plugin.name();
     if set.seats() > 1 {
         let message = format!("[agent] plays one seat, and environment `{environment}` has {}", set.seats());

@@ -32,7 +32,7 @@ pub(crate) fn yes(flag: bool) -> &'static str {
     if flag { "yes" } else { "no" }
 }
 
-/// A duration of so many seconds.
+/// A duration in seconds.
 pub(crate) fn seconds(value: f64) -> String {
     let whole = value.max(0.0).round() as u64;
     match whole {

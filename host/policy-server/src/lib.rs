@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod answer;
+mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod models;
@@ -20,8 +21,9 @@ mod weights;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use error::ServerError;
 pub use models::{ServedModel, served_models};
-pub use policy::{ServerError, ServerPolicy, ServerSettings};
+pub use policy::{ServerPolicy, ServerSettings};
 
 /// Protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use gymkhana_net::{JsonClient, RequestPolicy, Secret, StatusSink};
 use serde_json::Value;
 use url::Url;
 
-use crate::ServerError;
+use crate::error::ServerError;
 
 /// A model of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]

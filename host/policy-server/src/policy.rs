@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gymkhana_chat::{ChatError, ChatFormat};
-use gymkhana_net::{ClientError, JsonClient, JsonClientError, RequestPolicy, Secret, StatusSink};
+use gymkhana_net::{JsonClient, JsonClientError, RequestPolicy, Secret, StatusSink};
 use gymkhana_policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest,
 };
@@ -16,6 +16,7 @@ use url::Url;
 
 use crate::Protocol;
 use crate::answer::{SamplingResponse, ValidReply, check_log_probs, validate};
+use crate::error::ServerError;
 use crate::models::list_models;
 use crate::{sglang, text, vllm, weights};
 
@@ -53,62 +54,6 @@ pub struct ServerSettings {
     pub context: usize,
     /// Maximum mean difference from the trainer's log-probabilities after a weight update, in nats.
     pub max_divergence: f64,
-}
-
-/// A server cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The client cannot be set up.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The server does not answer, or refuses.
-    #[error("the policy server at {url} cannot {doing}: {fault}\nhint: {fix}")]
-    Fault {
-        /// URL of the server.
-        url: Url,
-        /// Action that failed.
-        doing: &'static str,
-        /// Failure of the request.
-        fault: JsonClientError,
-        /// Hint.
-        fix: &'static str,
-    },
-    /// The server does not have the model.
-    #[error("the policy server at {url} has no model `{model}`\nhint: set policy.server.name to one of `{served}`")]
-    Model {
-        /// URL of the server.
-        url: Url,
-        /// Requested model.
-        model: String,
-        /// Models of the server.
-        served: String,
-    },
-    /// The server computes other log-probabilities than the trainer after a weight update.
-    #[error(
-        "the policy server at {url} does not compute with the weights of version {version} that it loaded: its \
-         log-probabilities of a fixed text differ from the trainer's by {difference:.3} nats per token, above \
-         policy.server.max_divergence = {limit}; {cause}"
-    )]
-    Divergence {
-        /// URL of the server.
-        url: Url,
-        /// Version of the weights.
-        version: u32,
-        /// Mean absolute difference, in nats.
-        difference: f64,
-        /// Maximum of that difference, in nats.
-        limit: f64,
-        /// Likely cause, with a hint.
-        cause: &'static str,
-    },
-    /// The server lacks a feature that the run needs.
-    #[error("the policy server at {url} cannot be used: {problem}")]
-    Unfit {
-        /// URL of the server.
-        url: Url,
-        /// Problem, with a hint.
-        problem: String,
-    },
 }
 
 /// Policy on an inference server.

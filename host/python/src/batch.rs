@@ -42,7 +42,7 @@ where
         for _ in 1..threads {
             let (queue, sender) = (Arc::clone(&queue), sender.clone());
             host.handle().spawn(async move {
-                // Nobody receives the results if this thread panicked.
+                // The results are dropped if this thread panicked.
                 take_all(&queue, run, |place, result| drop(sender.send((place, result)))).await;
             });
         }

@@ -11,7 +11,7 @@ use crate::errors::FunctionFault;
 /// Number of forks between the first process that loaded the module and this one.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// Counts a fork. Runs in the child before any other code of it, whoever forked.
+/// Counts a fork. Runs in the child before any other code of it, whatever code forked.
 extern "C" fn count_fork() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }

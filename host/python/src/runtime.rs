@@ -1,5 +1,5 @@
-//! The engine, the threads and the ticker of this process, made at first use and anew after a fork; and the `async` twins
-//! of methods, which run on other threads.
+//! The engine, the threads and the ticker of this process, made at first use and again after a fork; and the `async`
+//! twins of methods, which run on other threads.
 
 use std::collections::HashMap;
 use std::ptr::null_mut;

@@ -8,7 +8,6 @@ mod call;
 mod content;
 mod ending;
 mod episode;
-mod fork;
 mod id;
 mod policy_turn;
 mod progress;
@@ -26,8 +25,7 @@ pub use call::{
 };
 pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, WrittenCall, text_of};
 pub use ending::{Ending, ParseEndingError};
-pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
-pub use fork::Fork;
+pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Fork, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
 pub use id::{EpisodeId, ParseEpisodeIdError, Phase};
 pub use policy_turn::{PolicyTurn, ProbeScore};
 pub use progress::{Added, AddedCall, AddedReply, TreeReply, segments_of, tokens_of};

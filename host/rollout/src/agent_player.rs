@@ -1,5 +1,6 @@
 //! Programs outside that play the policy's episodes.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use gymkhana_chat::ChatFormat;
 use gymkhana_driver::{EpisodeBackend, PlacedEpisode};
 use gymkhana_policy::Policy;
 use gymkhana_record::{EpisodeId, EpisodeRecord, SegmentError};
-use gymkhana_rules::Limits;
+use gymkhana_rules::{AgentSettings, Limits};
 use serde_json::Value as Json;
 
 use crate::episode::state::EpisodePlan;
@@ -45,6 +46,9 @@ pub struct AgentPlayed {
     /// Time in which a request waited for the policy.
     pub policy_time: Duration,
 }
+
+/// Starts what plays episodes by an agent program: the gateway, in programs that have it.
+pub type StartAgent = fn(AgentSettings) -> Result<Arc<dyn AgentPlayer>, Box<dyn Error + Send + Sync>>;
 
 /// A program that plays the policy's episodes instead of the host.
 pub trait AgentPlayer: Send + Sync {

@@ -26,7 +26,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::episode::live_bytes::LiveBytes;
 use crate::reward::EpisodeEnd;
 
-pub use agent_player::{AgentPlayed, AgentPlayer, AgentTask};
+pub use agent_player::{AgentPlayed, AgentPlayer, AgentTask, StartAgent};
 pub use episode::probe::ProbeError;
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use episode::trial::NoPrompt;
@@ -168,8 +168,8 @@ impl Rollout {
 
     /// Lets an agent program play the episodes of the policy. Oracles play as without it.
     #[must_use]
-    pub fn with_agent(mut self, agent: impl AgentPlayer + 'static) -> Self {
-        self.agent = Some(Arc::new(agent));
+    pub fn with_agent(mut self, agent: Arc<dyn AgentPlayer>) -> Self {
+        self.agent = Some(agent);
         self
     }
 

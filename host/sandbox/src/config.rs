@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Compiler;
+use crate::compiler::Compiler;
+use crate::engine::code_form::{CompilerEffort, ProcessOwner};
 
 /// Resource limits of a plugin. Times apply to each call and sizes to each live instance, unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,30 +60,6 @@ impl Limits {
 
 /// Default size limit of the cache of compiled plugins, in bytes.
 pub const DEFAULT_CACHE_BYTES: u64 = 2 << 30;
-
-/// Effort of the compiler for plugins that contain a language runtime. Other plugins compile in milliseconds and are
-/// always optimised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CompilerEffort {
-    /// Optimised code.
-    #[default]
-    Optimised,
-    /// A compiler that is seven times as fast, for code that is run a few times, such as by a test after each edit. The
-    /// code is slower and does not make the bits of NaNs equal on all machines.
-    Quick,
-}
-
-/// Owner of the process that the sandbox runs in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ProcessOwner {
-    /// This host. Guests' faults are signals, and the addresses of all places are reserved at the start.
-    #[default]
-    Host,
-    /// Another program that loaded this host as a library, such as a Python interpreter. It may handle signals itself,
-    /// limit its address space, and fork. Guests check their accesses in code, which makes loops over memory a quarter
-    /// slower, and a live instance takes no more addresses than memory.
-    Foreign,
-}
 
 /// Settings of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,7 +33,7 @@ impl GuestThreads {
     /// Starts one thread per core.
     ///
     /// # Errors
-    /// If the system starts no more threads.
+    /// If the system starts no further threads.
     pub fn start() -> io::Result<Self> {
         Self::with(Builder::new_multi_thread())
     }

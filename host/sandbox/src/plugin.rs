@@ -16,7 +16,8 @@ use tokio::sync::OnceCell;
 use wasmtime::component::InstancePre;
 
 use crate::compiler::{CompileError, CompilerFailure};
-use crate::engine::{TABLES_PER_PLACE, Weight};
+use crate::engine::TABLES_PER_PLACE;
+use crate::engine::code_form::Weight;
 use crate::exports::{EnvironmentExports, ExportIndices, ToolExports};
 use crate::grants::{self, Refusal};
 use crate::instance::shared::SharedInstances;

@@ -11,7 +11,8 @@ use wasmtime::component::{Component, InstancePre};
 
 use crate::cache::{CodeCache, QuickBuild};
 use crate::compiler::CompileError;
-use crate::engine::{CodeForm, Profile, Weight};
+use crate::engine::Profile;
+use crate::engine::code_form::{CodeForm, Weight};
 use crate::instance::pool::{InstancePool, max_map_count, places_for};
 use crate::instance::store_data::StoreData;
 use crate::{Compiler, CompilerEffort, Limits, ProcessOwner, SandboxConfig, SandboxError};

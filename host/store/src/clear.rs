@@ -8,9 +8,9 @@ use gymkhana_registry::{Digest, LOCK_FILE};
 
 use crate::StoreError;
 use crate::comparison;
-use crate::fs::{STATE_FILE, SUMMARY_FILE, names_in};
+use crate::fs::names_in;
 use crate::live::is_live;
-use crate::metrics::METRICS_FILE;
+use crate::names::{METRICS_FILE, STATE_FILE, SUMMARY_FILE};
 
 /// Whether a name in a folder is that of a run's file.
 type IsOfRun = fn(&str) -> bool;

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use gymkhana_record::EpisodeId;
 use gymkhana_registry::{Digest, LOCK_FILE, LockError, PluginFileError};
 
-use crate::episodes::reader::is_journal;
-use crate::fs::{RUN_FILE, STATE_FILE, SUMMARY_FILE};
-use crate::metrics::METRICS_FILE;
+use crate::names::{METRICS_FILE, RUN_FILE, STATE_FILE, SUMMARY_FILE, is_journal};
 
 /// The run's folder is unusable, or reading or writing a file in it failed.
 #[derive(Debug, thiserror::Error)]

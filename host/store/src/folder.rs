@@ -18,8 +18,9 @@ use serde_json::Value;
 
 use crate::clear;
 use crate::comparison::RewardComparison;
-use crate::fs::{RUN_FILE, STATE_FILE, SUMMARY_FILE, names_in, write};
-use crate::metrics::{METRICS_FILE, lines_before, read_lines};
+use crate::fs::{names_in, write};
+use crate::metrics::{lines_before, read_lines};
+use crate::names::{METRICS_FILE, RUN_FILE, STATE_FILE, SUMMARY_FILE};
 use crate::sealed;
 use crate::summary::SUMMARY_SCHEMA;
 use crate::{EpisodeReader, EpisodeStore, EpisodeTable, Metrics, MetricsExtent, MetricsLine, RunSummary, StoreError};

@@ -1,4 +1,4 @@
-//! Files of a run's folder: names, whole writes and listings.
+//! Files of a run's folder: whole writes and listings.
 
 use std::fs;
 use std::path::Path;
@@ -6,13 +6,6 @@ use std::path::Path;
 use gymkhana_registry::write_atomically;
 
 use crate::StoreError;
-
-/// The resolved run file.
-pub(crate) const RUN_FILE: &str = "run.toml";
-/// The run's progress.
-pub(crate) const STATE_FILE: &str = "state.json";
-/// The run's summary.
-pub(crate) const SUMMARY_FILE: &str = "summary.json";
 
 /// Writes a file atomically: either whole or not at all.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {

@@ -18,6 +18,7 @@ mod folder;
 mod fs;
 mod live;
 mod metrics;
+mod names;
 mod seal;
 mod sealed;
 mod summary;

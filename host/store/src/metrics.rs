@@ -13,12 +13,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::StoreError;
 use crate::fs::{names_in, write};
+use crate::names::METRICS_FILE;
 use crate::tensorboard::EventFile;
 
 /// Schema number of the lines.
 pub const METRICS_SCHEMA: u32 = 1;
 
-pub(crate) const METRICS_FILE: &str = "metrics.jsonl";
 const TENSORBOARD: &str = "tensorboard";
 
 /// One line: metrics of one step.
@@ -37,7 +37,7 @@ pub struct MetricsLine {
     pub values: Map<String, Value>,
 }
 
-/// The first lines of `metrics.jsonl`. The default is no line.
+/// The first lines of `metrics.jsonl`. By default none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricsExtent {

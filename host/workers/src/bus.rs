@@ -153,7 +153,7 @@ impl Names {
     }
 
     /// Subject of signs of life of workers that hold sessions, which the server answers.
-    pub fn beats(&self) -> String {
+    pub fn heartbeats(&self) -> String {
         format!("gymkhana.{}.beats.{}", self.run, self.epoch)
     }
 

@@ -11,13 +11,13 @@ use crate::objects::{self, GetError, PutError};
 use crate::signature::{SignatureRefusal, Signer, WorkerKeys};
 use crate::signed::{SignedMessage, decode_signed, encode_signed};
 
-/// Largest parts of a parcel, in bytes.
+/// Largest parts of a message, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Header of a request or an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ParcelHeader {
+pub(crate) struct MessageHeader {
     /// Id of the worker.
     pub worker: String,
     pub place: PlaceId,
@@ -31,7 +31,7 @@ pub(crate) struct ParcelHeader {
     pub in_object: bool,
 }
 
-impl ParcelHeader {
+impl MessageHeader {
     /// Size of the parts.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part))
@@ -47,34 +47,34 @@ impl ParcelHeader {
     }
 }
 
-/// Direction of a parcel.
+/// Direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageDirection {
     ToWorker,
     ToServer,
 }
 
-/// Reason why a parcel is not read.
+/// Reason why a message is not read.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ParcelError {
+pub(crate) enum CodecError {
     /// Its sender made it wrong.
     #[error("{0}")]
     Refused(String),
     /// It was damaged, or another program sent it.
     #[error("{0}")]
     Damaged(String),
-    /// The bus is away, or does not have its parts.
+    /// The bus is unreachable, or does not have its parts.
     #[error("{0}")]
-    Away(String),
+    Unreachable(String),
 }
 
-impl From<SignatureRefusal> for ParcelError {
+impl From<SignatureRefusal> for CodecError {
     fn from(refusal: SignatureRefusal) -> Self {
         Self::Damaged(refusal.to_string())
     }
 }
 
-/// Parts of a parcel.
+/// Parts of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Parts(pub [Bytes; 3]);
 
@@ -95,7 +95,7 @@ impl Parts {
     }
 }
 
-/// The end of the bus at which parcels are written and read.
+/// The end of the bus at which messages are written and read.
 #[derive(Clone)]
 pub(crate) struct MessageCodec {
     pub bus: Bus,
@@ -116,7 +116,7 @@ impl MessageCodec {
         parts: &Parts,
     ) -> Result<Bytes, PutError> {
         let joined = parts.joined();
-        let header = ParcelHeader {
+        let header = MessageHeader {
             worker: worker.to_owned(),
             place,
             number,
@@ -144,16 +144,16 @@ impl MessageCodec {
         message: &'a [u8],
         worker: &str,
         keys: &WorkerKeys,
-    ) -> Result<(ParcelHeader, &'a [u8]), ParcelError> {
-        let malformed = || ParcelError::Damaged("it is malformed".to_owned());
-        let signed = decode_signed::<ParcelHeader>(message).ok_or_else(malformed)?;
+    ) -> Result<(MessageHeader, &'a [u8]), CodecError> {
+        let malformed = || CodecError::Damaged("it is malformed".to_owned());
+        let signed = decode_signed::<MessageHeader>(message).ok_or_else(malformed)?;
         signed.key(keys, &self.names.places(worker))?;
         let SignedMessage { header, body, .. } = signed;
         if header.worker != worker {
-            return Err(ParcelError::Refused("it sent a message of another worker".to_owned()));
+            return Err(CodecError::Refused("it sent a message of another worker".to_owned()));
         }
         if header.bytes() > MAX_BYTES {
-            return Err(ParcelError::Refused(format!("it sent a message of more than {MAX_BYTES} bytes")));
+            return Err(CodecError::Refused(format!("it sent a message of more than {MAX_BYTES} bytes")));
         }
         Ok((header, body))
     }
@@ -165,25 +165,25 @@ impl MessageCodec {
     pub async fn parts(
         &self,
         direction: MessageDirection,
-        header: &ParcelHeader,
+        header: &MessageHeader,
         inline: &[u8],
-    ) -> Result<Parts, ParcelError> {
+    ) -> Result<Parts, CodecError> {
         let bytes = if header.in_object { self.fetch(direction, header).await? } else { inline.to_vec() };
         if Digest::of(&bytes) != header.digest {
             // The message is what its sender signed; others may write to the bucket.
             let why = "it sent a message that is not the one of its digest".to_owned();
-            return Err(if header.in_object { ParcelError::Damaged(why) } else { ParcelError::Refused(why) });
+            return Err(if header.in_object { CodecError::Damaged(why) } else { CodecError::Refused(why) });
         }
-        let wrong = || ParcelError::Refused("it sent a message of another size than it says".to_owned());
+        let wrong = || CodecError::Refused("it sent a message of another size than it says".to_owned());
         Parts::split(bytes, header.parts).ok_or_else(wrong)
     }
 
-    async fn fetch(&self, direction: MessageDirection, header: &ParcelHeader) -> Result<Vec<u8>, ParcelError> {
-        let away = |error: &dyn std::fmt::Display| ParcelError::Away(error.to_string());
+    async fn fetch(&self, direction: MessageDirection, header: &MessageHeader) -> Result<Vec<u8>, CodecError> {
+        let unreachable = |error: &dyn std::fmt::Display| CodecError::Unreachable(error.to_string());
         let store = self.bus.jetstream.get_object_store(self.names.files_bucket()).await;
-        let store = store.map_err(|error| away(&error))?;
+        let store = store.map_err(|error| unreachable(&error))?;
         let name = header.object_name(direction);
-        let bytes = objects::get(&store, &name, header.bytes()).await.map_err(|error: GetError| away(&error))?;
+        let bytes = objects::get(&store, &name, header.bytes()).await.map_err(|error: GetError| unreachable(&error))?;
         // What stays there ends with the server.
         let _ = store.delete(&name).await;
         Ok(bytes)
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn sizes_do_not_overflow() {
-        let header = ParcelHeader {
+        let header = MessageHeader {
             worker: "w".to_owned(),
             place: PlaceId(1),
             number: 0,

@@ -54,7 +54,7 @@ pub(crate) enum FileError {
     )]
     Bus { path: String, source: PutError },
     #[error("the bus went away while it took `{path}`\nhint: start the run again once the bus answers")]
-    Away { path: String, source: PutError },
+    Unreachable { path: String, source: PutError },
 }
 
 impl FileError {
@@ -63,7 +63,7 @@ impl FileError {
         let path = path.to_owned();
         match source {
             PutError::Refused(_) => Self::Bus { path, source },
-            PutError::Away(_) => Self::Away { path, source },
+            PutError::Unreachable(_) => Self::Unreachable { path, source },
         }
     }
 }
@@ -140,7 +140,7 @@ async fn put_again(bus: &Bus, bucket: &str, name: &str, bytes: Bytes) -> Result<
     let mut attempt = 1;
     loop {
         match objects::put(bus, bucket, name, bytes.clone()).await {
-            Err(PutError::Away(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(PutError::Unreachable(_)) if attempt < ATTEMPTS => attempt += 1,
             done => return done,
         }
         tokio::time::sleep(PAUSE).await;

@@ -9,7 +9,7 @@ use gymkhana_rollout::{GroupPlan, SamplingPlan};
 use gymkhana_serve::remote::{EpisodeOutcome, EpisodeRequest};
 use serde::de::DeserializeOwned;
 
-use crate::codec::{ParcelHeader, Parts};
+use crate::codec::{MessageHeader, Parts};
 use crate::coordinator::heartbeat::Heartbeat;
 use crate::description::Description;
 use crate::limits::{check_call, check_header};
@@ -29,8 +29,8 @@ pub fn read_message(form: u8, message: &[u8]) {
     match form {
         0 => drop(read_signed::<ResultHeader>(message).is_some_and(|signed| check_header(&signed.header).is_ok())),
         1 => drop(read_signed::<()>(message).is_some_and(|signed| read_call(signed.body))),
-        2 => read_parcel(message),
-        3 => read_beat(message),
+        2 => read_codec_message(message),
+        3 => read_heartbeat(message),
         4 => read_description(message),
         5 => {
             read_call(message);
@@ -61,8 +61,8 @@ fn read_call(message: &[u8]) -> bool {
     check_call(&call).is_ok()
 }
 
-fn read_parcel(message: &[u8]) {
-    let Some(signed) = read_signed::<ParcelHeader>(message) else { return };
+fn read_codec_message(message: &[u8]) {
+    let Some(signed) = read_signed::<MessageHeader>(message) else { return };
     let sizes = signed.header.parts;
     if let Some(Parts(parts)) = Parts::split(signed.body.to_vec(), sizes) {
         assert_eq!(parts.each_ref().map(|part| part.len() as u64), sizes);
@@ -70,7 +70,7 @@ fn read_parcel(message: &[u8]) {
     }
 }
 
-fn read_beat(message: &[u8]) {
+fn read_heartbeat(message: &[u8]) {
     let Some(signed) = read_signed::<Heartbeat>(message) else { return };
     if signed.header.refusal(&signed.header.files).is_none() {
         let id = &signed.header.worker;

@@ -31,7 +31,7 @@ pub(crate) enum PutError {
     Refused(String),
     /// The bus did not answer, or has lost the bucket.
     #[error("{0}")]
-    Away(String),
+    Unreachable(String),
 }
 
 /// Reason why an object was not read.
@@ -106,7 +106,7 @@ async fn publish(bus: &Bus, subject: String, headers: HeaderMap, bytes: Bytes) -
     };
     confirmed.map_err(|error| match error.kind() {
         PublishErrorKind::Other | PublishErrorKind::MaxPayloadExceeded => PutError::Refused(error.to_string()),
-        _ => PutError::Away(error.to_string()),
+        _ => PutError::Unreachable(error.to_string()),
     })
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct OwnerConnection {
 pub(crate) enum SendOutcome {
     Answered(Bytes),
     /// The owner or the bus has no connection.
-    Away,
+    Unreachable,
     /// No answer came in time.
     Silent,
     /// The bus takes no messages of this size.
@@ -62,25 +62,25 @@ impl OwnerConnection {
     /// Sends a question once. Answers that the owner did not give to this question are dropped.
     pub async fn ask(&self, subject: String, question: Bytes, within: Duration) -> SendOutcome {
         let (inbox, asked) = (self.client.new_inbox(), Digest::of(&question));
-        let Ok(mut answers) = self.client.subscribe(inbox.clone()).await else { return SendOutcome::Away };
+        let Ok(mut answers) = self.client.subscribe(inbox.clone()).await else { return SendOutcome::Unreachable };
         if let Err(error) = self.client.publish_with_reply(subject, inbox, question).await {
             return if error.kind() == PublishErrorKind::MaxPayloadExceeded {
                 SendOutcome::TooLarge
             } else {
-                SendOutcome::Away
+                SendOutcome::Unreachable
             };
         }
         let answered = async {
             while let Some(answer) = answers.next().await {
                 if answer.status == Some(StatusCode::NO_RESPONDERS) {
-                    return SendOutcome::Away;
+                    return SendOutcome::Unreachable;
                 }
                 match self.key.read(&asked, &answer.payload) {
                     Some(body) => return SendOutcome::Answered(answer.payload.slice_ref(body)),
                     None => self.dropped.add("a reply", "its signature does not belong to it"),
                 }
             }
-            SendOutcome::Away
+            SendOutcome::Unreachable
         };
         tokio::time::timeout(within, answered).await.unwrap_or(SendOutcome::Silent)
     }

@@ -193,7 +193,7 @@ impl WorkerKeys {
     }
 }
 
-/// The key of each worker that was heard: that of its first message.
+/// The key of each worker that sent one: that of its first message.
 #[derive(Debug, Default)]
 pub(crate) struct Senders(HashMap<String, String>);
 

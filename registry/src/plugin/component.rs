@@ -2,9 +2,11 @@
 
 use wasmparser::{ComponentExternalKind, ComponentTypeRef, Encoding, Parser, Payload};
 
-use super::MANIFEST_SECTION;
 use super::component_error::{ComponentError, MAX_PLUGIN_BYTES};
 use super::structure::{Structure, StructureCounter, Visit};
+
+/// Name of the custom section.
+pub const MANIFEST_SECTION: &str = "gymkhana:manifest";
 
 /// Manifest sections and interface names found in a component.
 #[derive(Debug, Default)]

@@ -13,9 +13,6 @@ use super::component::ComponentInspection;
 use super::{Capability, ComponentError, Kind, ParseNameError, PluginName};
 use crate::{Digest, contract};
 
-/// Name of the custom section.
-pub const MANIFEST_SECTION: &str = "gymkhana:manifest";
-
 /// Magic number at the start of the section.
 pub const MANIFEST_MAGIC: [u8; 4] = *b"GYMK";
 

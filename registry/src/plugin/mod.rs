@@ -10,7 +10,7 @@ mod quantity;
 mod structure;
 
 pub use capability::{Capability, Kind};
-pub use component::{exports, imports, structure};
+pub use component::{MANIFEST_SECTION, exports, imports, structure};
 pub use component_error::{ComponentError, MAX_PLUGIN_BYTES};
 pub use description::{
     Answered, ComponentDescription, EnvironmentDescription, ExampleEntry, FirstTask, FunctionDescription,
@@ -18,8 +18,8 @@ pub use description::{
     ToolDescription,
 };
 pub use manifest::{
-    ContractError, ContractStamp, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION, Manifest, ManifestError,
-    RewardRange, parse_manifest_section, read_manifest,
+    ContractError, ContractStamp, MANIFEST_MAGIC, MANIFEST_SCHEMA, Manifest, ManifestError, RewardRange,
+    parse_manifest_section, read_manifest,
 };
 pub(crate) use name::is_valid_word;
 pub use name::{Namespace, ParseNameError, ParseNamespaceError, PluginName};

@@ -16,8 +16,9 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 53] = [
+const ALLOWED: [Allowed; 54] = [
     ("nearest", &[]),
+    ("finding", &[]),
     ("unified", &[]),
     ("rows", &[]),
     ("registry", &["nearest"]),
@@ -73,7 +74,6 @@ const ALLOWED: [Allowed; 53] = [
             "net",
             "hub",
             "egress",
-            "gateway",
             "mcp",
             "sandbox",
             "rollout",
@@ -127,7 +127,7 @@ const ALLOWED: [Allowed; 53] = [
             "rules",
         ],
     ),
-    ("gymkhana", &["config", "orchestration", "registry", "registry-client", "run"]),
+    ("gymkhana", &["config", "gateway", "orchestration", "registry", "registry-client", "run"]),
     (
         "workers",
         &["record", "policy", "chat", "sandbox", "rollout", "store", "config", "orchestration", "registry", "serve"],
@@ -136,6 +136,7 @@ const ALLOWED: [Allowed; 53] = [
         "cli",
         &[
             "http",
+            "finding",
             "record",
             "policy",
             "chat",
@@ -252,10 +253,13 @@ const NATIVE: [(&str, &[&str]); 2] = [("benches", &["guest-echo"]), ("studies", 
 /// Dependencies of plugins and guests.
 const PLUGIN: [&str; 5] = ["sdk", "answer", "ranking", "rows", "sqlite"];
 
-/// Crates that must not be anywhere below a crate: the trainer builds without the sandbox and without templates, and the
-/// run file is read without the sandbox.
-const NOT_BELOW: [(&str, &[&str]); 2] =
-    [("trainer", &["wasmtime", "minijinja"]), ("config", &["wasmtime", "wasmtime-wasi"])];
+/// Crates that must not be anywhere below a crate: the trainer builds without the sandbox and without templates, the run
+/// file is read without the sandbox, and training links no server of a protocol.
+const NOT_BELOW: [(&str, &[&str]); 3] = [
+    ("trainer", &["wasmtime", "minijinja"]),
+    ("config", &["wasmtime", "wasmtime-wasi"]),
+    ("run", &["gymkhana-serve", "gymkhana-gateway", "gymkhana-workers", "async-nats"]),
+];
 
 const BEGIN: &str = "<!-- crate-arrows:begin -->";
 const END: &str = "<!-- crate-arrows:end -->";

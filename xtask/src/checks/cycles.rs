@@ -1,7 +1,7 @@
 //! Cycles between the modules of a crate, found by the paths in their source.
 //!
-//! A module uses another if a path that begins with `crate`, `self` or `super` leads into it. Left out are paths between a
-//! module and those inside of it, code of tests, and calls of methods, which name no module.
+//! A module uses another if a path that begins with `crate`, `self` or `super` leads into it, also through re-exports.
+//! Left out are paths between a module and those inside of it, code of tests, and calls of methods, which name no module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -36,8 +36,7 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
         for package in &workspace.packages {
             let folder = workspace.root.join(&package.folder).join("src");
             for root in roots(&folder)? {
-                let cycles = cycles(&graph(&root)?);
-                found.extend(cycles.into_iter().map(|cycle| (package.folder.to_string_lossy().into_owned(), cycle)));
+                found.extend(cycles(&graph(&root)?).into_iter().map(|cycle| (package.folder.clone(), cycle)));
             }
         }
         let hint = "move what both sides use into a module below both, or name the cycle in xtask with its reason";
@@ -69,7 +68,8 @@ fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn graph(root: &Path) -> anyhow::Result<Graph> {
     let mut texts = BTreeMap::new();
     collect(root, &[], &mut texts)?;
-    Ok(texts.iter().map(|(module, text)| (module.clone(), used(module, text, &texts))).collect())
+    let names = Names::of(&texts);
+    Ok(texts.iter().map(|(module, text)| (module.clone(), names.used(module, text))).collect())
 }
 
 /// Adds the modules below a folder, without those of tests.
@@ -90,39 +90,77 @@ fn collect(folder: &Path, at: &[String], texts: &mut BTreeMap<Module, String>) -
     Ok(())
 }
 
-/// Modules that a module uses.
-fn used(module: &Module, text: &str, modules: &BTreeMap<Module, String>) -> BTreeSet<Module> {
-    let mut used = BTreeSet::new();
-    for path in source::paths(text) {
-        let mut at: Module = Vec::new();
-        let mut names = path.iter().peekable();
-        match names.next().map(String::as_str) {
-            Some("self") => at.clone_from(module),
-            Some("super") => {
-                at.clone_from(module);
-                at.pop();
-                while names.next_if(|name| *name == "super").is_some() {
-                    at.pop();
-                }
-            }
-            _ => {}
-        }
-        for name in names {
-            at.push(name.clone());
-            if !modules.contains_key(&at) {
-                at.pop();
-                break;
-            }
-        }
-        if !at.starts_with(module) && !module.starts_with(&at) {
-            used.insert(at);
-        }
+/// Modules of a crate, each with the paths that it re-exports, by their last names.
+struct Names(BTreeMap<Module, BTreeMap<String, source::CodePath>>);
+
+/// Re-exports of re-exports that are followed.
+const MAX_REEXPORTS: u32 = 8;
+
+impl Names {
+    fn of(texts: &BTreeMap<Module, String>) -> Self {
+        let reexports = |text: &String| {
+            let paths = source::reexports(text).into_iter();
+            paths.filter_map(|path| path.last().cloned().map(|name| (name, path))).collect()
+        };
+        Self(texts.iter().map(|(module, text)| (module.clone(), reexports(text))).collect())
     }
-    used
+
+    /// Modules that a module uses.
+    fn used(&self, module: &Module, text: &str) -> BTreeSet<Module> {
+        let targets = source::paths(text).into_iter().map(|path| self.target(module, &path, MAX_REEXPORTS));
+        targets.filter(|target| !target.starts_with(module) && !module.starts_with(target)).collect()
+    }
+
+    /// The module that defines what a path in a module leads to; the last module on its way if that is unknown.
+    fn target(&self, module: &Module, path: &[String], reexports: u32) -> Module {
+        let mut names = path.iter().peekable();
+        let mut at = Module::new();
+        if names.next_if(|name| *name == "crate").is_none() {
+            at.clone_from(module);
+            let _ = names.next_if(|name| *name == "self");
+            while names.next_if(|name| *name == "super").is_some() {
+                at.pop();
+            }
+        }
+        while let Some(name) = names.next() {
+            at.push(name.clone());
+            if self.0.contains_key(&at) {
+                continue;
+            }
+            at.pop();
+            let reexported = self.0.get(&at).and_then(|reexported| reexported.get(name));
+            if let Some(next) = reexported.filter(|_| reexports > 0) {
+                let next = [next.as_slice(), &names.cloned().collect::<Vec<_>>()].concat();
+                return self.target(&at, &next, reexports - 1);
+            }
+            break;
+        }
+        at
+    }
 }
 
-/// Strongly connected components of more than one module, each sorted.
-fn cycles(graph: &Graph) -> Vec<Vec<String>> {
+/// Modules that use each other.
+#[derive(Debug, PartialEq, Eq)]
+struct Cycle {
+    /// Names, sorted.
+    modules: Vec<String>,
+    /// Uses between them, as `one -> other`.
+    uses: Vec<String>,
+}
+
+impl Cycle {
+    fn of(graph: &Graph, modules: &[&Module]) -> Self {
+        let name = |module: &Module| module.join("/");
+        let uses = modules.iter().flat_map(|module| {
+            let used = graph.get(*module).into_iter().flatten().filter(|used| modules.contains(used));
+            used.map(|used| format!("{} -> {}", name(module), name(used)))
+        });
+        Self { uses: uses.collect(), modules: modules.iter().map(|module| name(module)).collect() }
+    }
+}
+
+/// Strongly connected components of more than one module.
+fn cycles(graph: &Graph) -> Vec<Cycle> {
     let reached: BTreeMap<&Module, BTreeSet<&Module>> =
         graph.keys().map(|module| (module, reachable(graph, module))).collect();
     let mut seen: BTreeSet<&Module> = BTreeSet::new();
@@ -132,7 +170,7 @@ fn cycles(graph: &Graph) -> Vec<Vec<String>> {
         let cycle: Vec<&Module> = others.iter().filter(is_mutual).copied().collect();
         if !cycle.is_empty() && seen.insert(*module) {
             seen.extend(&cycle);
-            cycles.push(cycle.into_iter().map(|module| module.join("/")).collect());
+            cycles.push(Cycle::of(graph, &cycle));
         }
     }
     cycles
@@ -151,14 +189,15 @@ fn reachable<'a>(graph: &'a Graph, module: &Module) -> BTreeSet<&'a Module> {
 }
 
 /// Differences between the cycles found, each with its crate's folder, and the deliberate ones.
-fn findings(found: &[(String, Vec<String>)], deliberate: &[Deliberate]) -> Vec<String> {
-    let is_same = |(folder, cycle): &(String, Vec<String>), (known, modules, _): &Deliberate| {
-        folder == known && cycle.iter().eq(modules.iter())
+fn findings(found: &[(PathBuf, Cycle)], deliberate: &[Deliberate]) -> Vec<String> {
+    let is_same = |(folder, cycle): &(PathBuf, Cycle), (known, modules, _): &Deliberate| {
+        folder == Path::new(known) && cycle.modules.iter().eq(modules.iter())
     };
     let new = found.iter().filter(|cycle| !deliberate.iter().any(|known| is_same(cycle, known)));
     let gone = deliberate.iter().filter(|known| !found.iter().any(|cycle| is_same(cycle, known)));
-    let mut findings: Vec<String> =
-        new.map(|(folder, cycle)| format!("{folder}: modules use each other: {}", cycle.join(", "))).collect();
+    let mut findings: Vec<String> = new
+        .map(|(folder, cycle)| format!("{}: modules use each other: {}", folder.display(), cycle.uses.join(", ")))
+        .collect();
     findings.extend(gone.map(|(folder, modules, _)| {
         format!("{folder}: xtask names a cycle that does not exist: {}", modules.join(", "))
     }));
@@ -181,7 +220,11 @@ mod tests {
     }
 
     fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
-        cycles(&graph(tree(files).path()).expect("readable"))
+        of(tree(files).path())
+    }
+
+    fn of(root: &Path) -> Vec<Vec<String>> {
+        cycles(&graph(root).expect("readable")).into_iter().map(|cycle| cycle.modules).collect()
     }
 
     #[test]
@@ -196,6 +239,21 @@ mod tests {
         assert_eq!(found(&cycle), [["a", "b/inner", "c"]]);
         let two = [("main.rs", ""), ("x.rs", "use super::y;"), ("y.rs", "use super::x::X;"), ("z.rs", "use super::x;")];
         assert_eq!(found(&two), [["x", "y"]]);
+    }
+
+    #[test]
+    fn a_cycle_through_reexports_is_found() {
+        let cycle = [
+            ("lib.rs", "mod a;\nmod b;\npub use a::one::First;\n"),
+            ("a/mod.rs", "pub mod one;\npub mod two;\npub(crate) use one::First;\n"),
+            ("a/one.rs", "use crate::b::Second;\n"),
+            ("a/two.rs", "use super::First;\n"),
+            ("b.rs", "pub struct Second(crate::First);\n"),
+        ];
+        assert_eq!(found(&cycle), [["a/one", "b"]]);
+        let [lib, folder, one, two, _] = cycle;
+        assert_eq!(found(&[lib, folder, one, two, ("b.rs", "use crate::a::two::third;\n")]), [["a/one", "a/two", "b"]]);
+        assert_eq!(found(&[lib, folder, one, two, ("b.rs", "use std::fmt;\n")]), Vec::<Vec<String>>::new());
     }
 
     #[test]
@@ -229,19 +287,24 @@ mod tests {
         ]);
         let roots = roots(folder.path()).expect("readable");
         assert_eq!(roots, [folder.path().to_owned(), folder.path().join("bin/two")]);
-        let of = |root: &Path| cycles(&graph(root).expect("readable"));
         assert_eq!(of(&roots[0]), Vec::<Vec<String>>::new());
         assert_eq!(of(&roots[1]), [["a", "b"]]);
     }
 
     #[test]
     fn new_cycles_and_cycles_that_have_gone_are_named() {
-        let cycle = |folder: &str, modules: [&str; 2]| (folder.to_owned(), modules.map(str::to_owned).to_vec());
+        let cycle = |folder: &str, [one, other]: [&str; 2]| {
+            let uses = vec![format!("{one} -> {other}"), format!("{other} -> {one}")];
+            (PathBuf::from(folder), Cycle { modules: vec![one.to_owned(), other.to_owned()], uses })
+        };
         let known: [Deliberate; 1] = [("plugins/a", &["x", "y"], "a reason")];
         assert_eq!(findings(&[cycle("plugins/a", ["x", "y"])], &known), Vec::<String>::new());
         assert_eq!(
             findings(&[cycle("host/b", ["x", "y"])], &known),
-            ["host/b: modules use each other: x, y", "plugins/a: xtask names a cycle that does not exist: x, y",]
+            [
+                "host/b: modules use each other: x -> y, y -> x",
+                "plugins/a: xtask names a cycle that does not exist: x, y",
+            ]
         );
     }
 }

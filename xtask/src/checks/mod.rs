@@ -4,6 +4,7 @@ pub mod arrows;
 pub mod cycles;
 pub mod deny;
 pub mod features;
+pub mod identifiers;
 pub mod layout;
 pub mod links;
 pub mod locks;

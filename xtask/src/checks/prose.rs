@@ -1,19 +1,33 @@
-//! `lint-prose`: fails on archaic phrases in the documentation and in the snapshots of help and messages.
+//! `lint-prose`: fails on archaic phrases in the documentation, in snapshots of help and messages, and in comments and
+//! texts of Rust and of the contract.
 //!
 //! Phrases are compared without regard to case, at word boundaries and across line breaks. Fenced code blocks and
-//! code spans are skipped in Markdown.
+//! code spans are skipped, except in snapshots.
 
-use std::path::Path;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::report;
+use super::{report, source};
 use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Files to check, as patterns of git.
-const FILES: [&str; 7] =
-    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "studies/*.md", "*.snap"];
+const FILES: [&str; 12] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/*.md",
+    "studies/*.md",
+    "*.snap",
+    "host/*.rs",
+    "plugins/*.rs",
+    "registry/*.rs",
+    "sdk/*.rs",
+    "*.wit",
+];
 
 /// Archaic phrases and their replacements.
 const PHRASES: [(&str, &str); 39] = [
@@ -58,6 +72,12 @@ const PHRASES: [(&str, &str); 39] = [
     ("whosoever", "name the person or the program"),
 ];
 
+/// Files whose texts are data that hold a phrase.
+const DATA: [(&str, &str); 2] = [
+    ("plugins/environments/long-reader/src/document.rs", "somebody"),
+    ("plugins/rewards/math-verify/src/find/clause.rs", "hence"),
+];
+
 /// Fails if a checked file contains an archaic phrase.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     step("lint-prose", || {
@@ -65,7 +85,8 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
         for pattern in FILES {
             anyhow::ensure!(!workspace.files(&[pattern])?.is_empty(), "no file matches `{pattern}`, which is checked");
         }
-        for file in workspace.files(&FILES)? {
+        let is_test = |file: &PathBuf| file.iter().any(|part| part == "tests" || part == "tests.rs");
+        for file in workspace.files(&FILES)?.into_iter().filter(|file| !is_test(file)) {
             let text = std::fs::read_to_string(workspace.root.join(&file))
                 .with_context(|| format!("cannot read `{}`", file.display()))?;
             findings.extend(check(&file, &text));
@@ -76,14 +97,19 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
 
 /// Findings of one file, as `FILE:LINE:COLUMN: PHRASE: HINT`.
 fn check(file: &Path, text: &str) -> Vec<String> {
-    let is_markdown = file.extension().is_some_and(|extension| extension == "md");
-    let words = words(text, is_markdown);
+    let extension = file.extension().unwrap_or_default();
+    let prose =
+        if ["rs", "wit"].iter().any(|code| extension == *code) { Cow::from(source::prose(text)) } else { text.into() };
+    let words = words(&prose, extension != "snap");
     let mut findings = Vec::new();
-    for (phrase, hint) in PHRASES {
+    let is_data = |phrase: &str| DATA.iter().any(|(path, data)| file == Path::new(path) && phrase == *data);
+    for (phrase, hint) in PHRASES.into_iter().filter(|(phrase, _)| !is_data(phrase)) {
         let wanted: Vec<&str> = phrase.split(' ').collect();
-        for found in words.windows(wanted.len()) {
+        for (at, found) in words.windows(wanted.len()).enumerate() {
             let is_adjacent = found[1..].iter().all(|word| word.follows);
-            if is_adjacent && found.iter().zip(&wanted).all(|(word, wanted)| word.text == **wanted) {
+            // "There is no" states that something does not exist.
+            let exists = found[0].follows && at > 0 && words[at - 1].text == "there";
+            if is_adjacent && !exists && found.iter().zip(&wanted).all(|(word, wanted)| word.text == **wanted) {
                 let (line, column) = position(text, found[0].start);
                 findings.push((line, column, format!("{}:{line}:{column}: `{phrase}`: {hint}", file.display())));
             }
@@ -182,9 +208,17 @@ mod tests {
 
     #[test]
     fn words_are_compared_whole() {
-        for text in
-            ["it is not", "this node", "is north", "renewed", "is, no", "It is. No plugin", "no-more", "is 1 no"]
-        {
+        for text in [
+            "it is not",
+            "there is no plugin",
+            "this node",
+            "is north",
+            "renewed",
+            "is, no",
+            "It is. No plugin",
+            "no-more",
+            "is 1 no",
+        ] {
             assert_eq!(found("a.md", text), Vec::<String>::new(), "{text}");
         }
         assert_eq!(found("a.md", "It is\n\nno plugin, as it is\n- no list").len(), 0, "other paragraphs and items");

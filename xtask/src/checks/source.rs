@@ -1,4 +1,4 @@
-//! Reading of Rust source as text: code without comments and texts, and the paths in it.
+//! Reading of Rust source as text: code without comments and texts, what they say, and the paths in the code.
 
 /// A path's names, the first of which is `crate`, `self` or `super`.
 pub type CodePath = Vec<String>;
@@ -6,25 +6,48 @@ pub type CodePath = Vec<String>;
 /// The code of a source file: comments and the contents of texts are left out.
 pub fn code(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
-    let mut rest = text;
+    pieces(text, |piece, is_code| code.push_str(if is_code { piece } else { " " }));
+    code
+}
+
+/// The comments and texts of a source file, each word at its place: code is replaced by semicolons.
+pub fn prose(text: &str) -> String {
+    let mut prose = String::with_capacity(text.len());
+    let blank = |piece: &str, by: &str| -> String {
+        let blanked = piece.chars().map(|letter| match letter {
+            letter if letter.is_whitespace() => letter.to_string(),
+            letter => by.repeat(letter.len_utf8()),
+        });
+        blanked.collect()
+    };
+    pieces(text, |piece, is_code| {
+        let marks = piece.len() - piece.trim_start_matches(['/', '!']).len();
+        match piece.starts_with("//") {
+            _ if is_code => prose.push_str(&blank(piece, ";")),
+            true => prose.push_str(&(blank(&piece[..marks], " ") + &piece[marks..])),
+            false => prose.push_str(piece),
+        }
+    });
+    prose
+}
+
+/// Passes on each letter of the code, and each comment and text as a whole.
+fn pieces(text: &str, mut visit: impl FnMut(&str, bool)) {
+    let (mut rest, mut follows_name) = (text, false);
     while let Some(first) = rest.chars().next() {
         let skipped = match first {
             '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
             '/' if rest.starts_with("/*") => block_comment(rest),
             '"' => quoted(rest),
-            'r' if !ends_in_name(&code) => raw_text(rest),
+            'r' if !follows_name => raw_text(rest),
             '\'' => character(rest),
             _ => 0,
         };
-        if skipped > 0 {
-            code.push(' ');
-            rest = &rest[skipped..];
-        } else {
-            code.push(first);
-            rest = &rest[first.len_utf8()..];
-        }
+        let (piece, after) = rest.split_at(skipped.max(first.len_utf8() * usize::from(skipped == 0)));
+        visit(piece, skipped == 0);
+        follows_name = skipped == 0 && is_of_name(first);
+        rest = after;
     }
-    code
 }
 
 fn ends_in_name(code: &str) -> bool {
@@ -134,6 +157,24 @@ pub fn paths(code: &str) -> Vec<CodePath> {
     paths
 }
 
+/// Paths of `pub use`, whatever their first name, those in groups one by one. Names behind `as` are left out.
+pub fn reexports(code: &str) -> Vec<CodePath> {
+    let mut paths = Vec::new();
+    for (at, _) in code.match_indices("pub") {
+        let rest = code[at + "pub".len()..].trim_start();
+        let rest = match rest.strip_prefix('(').and_then(|scope| scope.split_once(')')) {
+            Some((_, rest)) => rest.trim_start(),
+            None => rest,
+        };
+        if !ends_in_name(&code[..at])
+            && let Some(path) = rest.strip_prefix("use ")
+        {
+            tree(path, &[], &mut paths);
+        }
+    }
+    paths
+}
+
 /// The name at the beginning; empty if there is none.
 fn name_at(text: &str) -> &str {
     &text[..text.find(|letter: char| !is_of_name(letter)).unwrap_or(text.len())]
@@ -203,9 +244,29 @@ mod tests {
     }
 
     #[test]
+    fn prose_keeps_its_place() {
+        let text = "let ü = \"one two\"; // three\n    /// four\nf(r#\"five\"#)";
+        let prose = prose(text);
+        assert_eq!(prose.len(), text.len());
+        assert!(
+            ["one two", " three", " four", "five"].iter().all(|word| prose.find(word) == text.find(word)),
+            "{prose}"
+        );
+        assert!(!prose.contains("let") && !prose.contains('/'), "{prose}");
+    }
+
+    #[test]
     fn items_of_tests_are_left_out() {
         let text = "a;\n#[cfg(test)]\nmod tests {\n    fn b() { c }\n}\nd;\n#[cfg(test)]\nmod e;\nf;";
         assert_eq!(without_tests(text).split_whitespace().collect::<String>(), "a;d;f;");
+    }
+
+    #[test]
+    fn reexports_are_read_with_every_visibility() {
+        let text = "pub use a::{B, c::D};\nuse e::F;\npub(crate) use self::g::H;\npub(in crate::i) use j::K as L;\n\
+                    pub mod m;\npub fn use_n() {}";
+        let joined: Vec<String> = reexports(&code(text)).iter().map(|path| path.join("::")).collect();
+        assert_eq!(joined, ["a::B", "a::c::D", "self::g::H", "j::K"]);
     }
 
     #[test]

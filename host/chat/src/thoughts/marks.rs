@@ -84,7 +84,7 @@ impl Default for ThoughtMarks {
 }
 
 impl ThoughtMarks {
-    /// Marks of one's own.
+    /// Marks that the run file gives.
     ///
     /// # Errors
     /// If a mark is empty, or both are equal.

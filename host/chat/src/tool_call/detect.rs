@@ -58,8 +58,23 @@ const ROWS: [DetectionRow; 36] = [
 /// not the form of its calls.
 const UNREAD: [&[&str]; 1] = [&["<|open|>", "<|close|>", "<|sep|>"]];
 
+impl ToolFormat {
+    /// Detects the format from the text of a chat template; `None` if the template holds no known mark.
+    #[must_use]
+    pub fn detect(template: &str) -> Option<Self> {
+        format_of(template)
+    }
+
+    /// Whether a text holds a mark of any format, or JSON or Python that looks like a call. A run warns of a format that
+    /// reads no call in such replies.
+    #[must_use]
+    pub fn resembles_call(text: &str) -> bool {
+        resembles_call(text)
+    }
+}
+
 /// The format that a template reveals.
-pub(super) fn format_of(template: &str) -> Option<ToolFormat> {
+fn format_of(template: &str) -> Option<ToolFormat> {
     let reveals = |words: &[&str]| words.iter().all(|word| template.contains(word));
     if UNREAD.iter().any(|words| reveals(words)) {
         return None;
@@ -103,7 +118,7 @@ fn marks() -> Vec<&'static str> {
 const MAX_TRIES: usize = 32;
 
 /// Whether a text holds a mark of any format, or JSON or Python that looks like a call.
-pub(super) fn resembles_call(text: &str) -> bool {
+fn resembles_call(text: &str) -> bool {
     if split_at_mark(text, &marks()).is_some() {
         return true;
     }

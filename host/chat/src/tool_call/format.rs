@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::custom::{CustomFields, CustomMarks};
 use super::marked::{self, fenced, table as marks};
 use super::tags::{self, table as tag_table};
-use super::{CallPiece, NewCall, ParsedReply, deepseek, detect, gemma, harmony, llama, mistral, named, python};
+use super::{CallPiece, NewCall, ParsedReply, deepseek, gemma, harmony, llama, mistral, named, python};
 
 /// Defines the formats with their names and descriptions.
 macro_rules! formats {
@@ -127,19 +127,6 @@ enum FormatCodec {
 }
 
 impl ToolFormat {
-    /// Detects the format from the text of a chat template; `None` if the template holds no known mark.
-    #[must_use]
-    pub fn detect(template: &str) -> Option<Self> {
-        detect::format_of(template)
-    }
-
-    /// Whether a text holds a mark of any format, or JSON or Python that looks like a call. A run warns of a format that
-    /// reads no call in such replies.
-    #[must_use]
-    pub fn resembles_call(text: &str) -> bool {
-        detect::resembles_call(text)
-    }
-
     /// Splits a reply into its message and its calls.
     ///
     /// `functions` are those the policy may call. Formats whose arguments are untyped text use them: the functions'

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use gymkhana_finding::Finding;
 use gymkhana_orchestration::code_cache;
 use gymkhana_sandbox::CacheFolder;
 
-use super::finding::DoctorFinding;
 use crate::commands::cache::total;
 use crate::error::{Classify, CliResult};
 use crate::units::size;
@@ -34,17 +34,15 @@ pub fn probe(folder: Option<&Path>) -> CacheState {
 }
 
 /// Checks that compiled plugins can be stored.
-pub fn check(facts: &CacheState) -> DoctorFinding {
+pub fn check(facts: &CacheState) -> Finding {
     let Some(folder) = facts.folder.as_ref().map(|folder| folder.display()) else {
         let message = "no folder for compiled plugins, which are compiled every time";
-        return DoctorFinding::warn(CHECK, format!("{message}\nhint: set HOME or XDG_CACHE_HOME"));
+        return Finding::warn(CHECK, format!("{message}\nhint: set HOME or XDG_CACHE_HOME"));
     };
     match &facts.sizes {
-        Err(error) => DoctorFinding::fail(CHECK, error),
-        Ok((None, _)) => DoctorFinding::ok(CHECK, format!("{folder} is created at first use")),
-        Ok((Some(bytes), limit)) => {
-            DoctorFinding::ok(CHECK, format!("{} of {} in {folder}", size(*bytes), size(*limit)))
-        }
+        Err(error) => Finding::fail(CHECK, error),
+        Ok((None, _)) => Finding::ok(CHECK, format!("{folder} is created at first use")),
+        Ok((Some(bytes), limit)) => Finding::ok(CHECK, format!("{} of {} in {folder}", size(*bytes), size(*limit))),
     }
 }
 
@@ -52,8 +50,8 @@ pub fn check(facts: &CacheState) -> DoctorFinding {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::finding::FindingGrade;
     use super::*;
+    use gymkhana_finding::FindingStatus;
 
     #[test]
     fn the_size_is_shown_with_its_limit() {
@@ -62,7 +60,7 @@ mod tests {
         assert_eq!(whole.lines(), "ok    cache     3.0 MiB of 2.0 GiB in /c");
         let unused = check(&CacheState { folder: folder(), sizes: Ok((None, 2 << 30)) });
         assert_eq!(unused.lines(), "ok    cache     /c is created at first use");
-        assert_eq!(check(&CacheState { folder: None, sizes: Ok((None, 2 << 30)) }).status, FindingGrade::Warn);
+        assert_eq!(check(&CacheState { folder: None, sizes: Ok((None, 2 << 30)) }).status, FindingStatus::Warn);
     }
 
     #[test]
@@ -73,9 +71,9 @@ mod tests {
             check(&probe(Some(folder.path())))
         };
         let open = set(0o750);
-        assert_eq!(open.status, FindingGrade::Fail);
+        assert_eq!(open.status, FindingStatus::Fail);
         assert!(open.text.contains("other users can access the folder"), "{open:?}");
         assert_eq!(open.hint.as_deref(), Some("run `chmod 700` on it, or choose another"));
-        assert_eq!(set(0o700).status, FindingGrade::Ok);
+        assert_eq!(set(0o700).status, FindingStatus::Ok);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::finding::DoctorFinding;
+use gymkhana_finding::Finding;
+
 use crate::units::size;
 
 const CHECK: &str = "disk";
@@ -31,35 +32,32 @@ pub fn probe(purpose: &'static str, folder: &Path) -> DiskSpace {
 }
 
 /// Checks the free space.
-pub fn check(facts: &DiskSpace) -> DoctorFinding {
+pub fn check(facts: &DiskSpace) -> Finding {
     let (purpose, folder) = (facts.purpose, facts.folder.display());
     let Some(free) = facts.free else {
-        return DoctorFinding::warn(
-            CHECK,
-            format!("{purpose} {folder}: free space is unknown\nhint: check its permissions"),
-        );
+        return Finding::warn(CHECK, format!("{purpose} {folder}: free space is unknown\nhint: check its permissions"));
     };
     let text = format!("{purpose} {folder}: {} free", size(free));
     if free >= COMFORTABLE {
-        return DoctorFinding::ok(CHECK, text);
+        return Finding::ok(CHECK, text);
     }
     let message = format!("{text}\nhint: free space, or use a folder on another disk");
-    if free >= NEEDED { DoctorFinding::warn(CHECK, message) } else { DoctorFinding::fail(CHECK, message) }
+    if free >= NEEDED { Finding::warn(CHECK, message) } else { Finding::fail(CHECK, message) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::FindingGrade;
     use super::*;
+    use gymkhana_finding::FindingStatus;
 
     #[test]
     fn little_space_is_a_warning_and_less_a_failure() {
         let check = |free| check(&DiskSpace { purpose: "working folder", folder: PathBuf::from("/w"), free });
         assert_eq!(check(Some(2 << 30)).lines(), "ok    disk      working folder /w: 2.0 GiB free");
-        assert_eq!(check(Some((2 << 30) - 1)).status, FindingGrade::Warn);
-        assert_eq!(check(Some(100 << 20)).status, FindingGrade::Warn);
-        assert_eq!(check(Some((100 << 20) - 1)).status, FindingGrade::Fail);
-        assert_eq!(check(None).status, FindingGrade::Warn);
+        assert_eq!(check(Some((2 << 30) - 1)).status, FindingStatus::Warn);
+        assert_eq!(check(Some(100 << 20)).status, FindingStatus::Warn);
+        assert_eq!(check(Some((100 << 20) - 1)).status, FindingStatus::Fail);
+        assert_eq!(check(None).status, FindingStatus::Warn);
     }
 
     #[test]

@@ -1,31 +1,31 @@
 //! Limit on open files.
 
-use super::finding::DoctorFinding;
+use gymkhana_finding::Finding;
 
 const CHECK: &str = "files";
 
 /// Open files of a run with a policy server and a registry, with a margin.
 const NEEDED: u64 = 1024;
 
-/// Checks the soft limit on open files; `None` is no limit.
-pub fn check(limit: Option<u64>) -> DoctorFinding {
+/// Checks the soft limit on open files; `None` if there is none.
+pub fn check(limit: Option<u64>) -> Finding {
     match limit {
-        None => DoctorFinding::ok(CHECK, "no limit on open files"),
-        Some(limit) if limit >= NEEDED => DoctorFinding::ok(CHECK, format!("up to {limit} open files")),
-        Some(limit) => DoctorFinding::warn(CHECK, format!("up to {limit} open files\nhint: run `ulimit -n {NEEDED}`")),
+        None => Finding::ok(CHECK, "no limit on open files"),
+        Some(limit) if limit >= NEEDED => Finding::ok(CHECK, format!("up to {limit} open files")),
+        Some(limit) => Finding::warn(CHECK, format!("up to {limit} open files\nhint: run `ulimit -n {NEEDED}`")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::FindingGrade;
     use super::*;
+    use gymkhana_finding::FindingStatus;
 
     #[test]
     fn a_low_limit_is_a_warning() {
         assert_eq!(
             [None, Some(1024), Some(1023)].map(|limit| check(limit).status),
-            [FindingGrade::Ok, FindingGrade::Ok, FindingGrade::Warn]
+            [FindingStatus::Ok, FindingStatus::Ok, FindingStatus::Warn]
         );
     }
 }

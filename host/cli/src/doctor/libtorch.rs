@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::finding::DoctorFinding;
+use gymkhana_finding::Finding;
+
 use crate::libtorch;
 
 /// Version file of the NVIDIA driver's kernel module.
@@ -36,22 +37,22 @@ pub fn probe() -> LibtorchState {
 }
 
 /// Checks the version of libtorch.
-pub fn check(facts: &LibtorchState) -> DoctorFinding {
+pub fn check(facts: &LibtorchState) -> Finding {
     let (folder, version, required) = (facts.folder.display(), &facts.version, libtorch::REQUIRED);
     if libtorch::is_required(version) {
-        return DoctorFinding::ok("libtorch", format!("{version} in {folder}"));
+        return Finding::ok("libtorch", format!("{version} in {folder}"));
     }
     let found = if version.is_empty() { "is missing".to_owned() } else { format!("is version {version}") };
     let hint = format!("set LIBTORCH to a folder of version {required}, or run `cargo xtask setup`");
-    DoctorFinding::fail("libtorch", format!("{folder} {found}, but {required} is needed\nhint: {hint}"))
+    Finding::fail("libtorch", format!("{folder} {found}, but {required} is needed\nhint: {hint}"))
 }
 
 /// Checks that a GPU can be used, if there is one.
-pub fn check_gpu(facts: &LibtorchState) -> DoctorFinding {
+pub fn check_gpu(facts: &LibtorchState) -> Finding {
     match (&facts.driver, facts.has_cuda) {
-        (None, false) => DoctorFinding::ok("gpu", "no NVIDIA driver; models use the CPU"),
-        (Some(driver), true) => DoctorFinding::ok("gpu", format!("{driver}; libtorch has CUDA")),
-        (Some(_), false) => DoctorFinding::warn(
+        (None, false) => Finding::ok("gpu", "no NVIDIA driver; models use the CPU"),
+        (Some(driver), true) => Finding::ok("gpu", format!("{driver}; libtorch has CUDA")),
+        (Some(_), false) => Finding::warn(
             "gpu",
             format!(
                 "there is an NVIDIA driver, but libtorch has no CUDA\nhint: set LIBTORCH to a libtorch {} with CUDA to \
@@ -59,7 +60,7 @@ pub fn check_gpu(facts: &LibtorchState) -> DoctorFinding {
                 libtorch::REQUIRED
             ),
         ),
-        (None, true) => DoctorFinding::warn(
+        (None, true) => Finding::warn(
             "gpu",
             "libtorch has CUDA, but there is no NVIDIA driver\nhint: install the driver, or start the container with \
              `--gpus all`",
@@ -69,8 +70,8 @@ pub fn check_gpu(facts: &LibtorchState) -> DoctorFinding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::FindingGrade;
     use super::*;
+    use gymkhana_finding::FindingStatus;
 
     fn facts(version: &str, has_cuda: bool, driver: Option<&str>) -> LibtorchState {
         let driver = driver.map(str::to_owned);
@@ -87,14 +88,14 @@ mod tests {
             ("2.9.1+cpu", "/opt/libtorch is version 2.9.1+cpu, but 2.11.0 is needed"),
         ] {
             let finding = check(&facts(version, false, None));
-            assert_eq!((finding.status, finding.text.as_str()), (FindingGrade::Fail, text));
+            assert_eq!((finding.status, finding.text.as_str()), (FindingStatus::Fail, text));
         }
     }
 
     #[test]
     fn a_gpu_needs_a_driver_and_cuda() {
         let status = |has_cuda, driver| check_gpu(&facts("2.11.0", has_cuda, driver)).status;
-        assert_eq!((status(false, None), status(true, Some("NVRM 570"))), (FindingGrade::Ok, FindingGrade::Ok));
-        assert_eq!((status(false, Some("NVRM 570")), status(true, None)), (FindingGrade::Warn, FindingGrade::Warn));
+        assert_eq!((status(false, None), status(true, Some("NVRM 570"))), (FindingStatus::Ok, FindingStatus::Ok));
+        assert_eq!((status(false, Some("NVRM 570")), status(true, None)), (FindingStatus::Warn, FindingStatus::Warn));
     }
 }

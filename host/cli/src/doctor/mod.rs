@@ -5,7 +5,6 @@
 mod cache;
 mod disk;
 mod files;
-pub mod finding;
 mod libtorch;
 mod mappings;
 mod memory;
@@ -17,13 +16,13 @@ mod rust;
 
 use std::path::{Path, PathBuf};
 
+use gymkhana_finding::{Finding, FindingStatus};
 use gymkhana_orchestration::{code_cache, machine};
 use gymkhana_sandbox::max_map_count;
 use rustix::process::{Resource, getrlimit};
 
 use crate::args::DoctorArgs;
 use crate::printer::Printer;
-use finding::{DoctorFinding, FindingGrade};
 
 /// Exit code if a check fails.
 const FAILED: u8 = 1;
@@ -34,7 +33,7 @@ pub fn doctor(args: &DoctorArgs, printer: &Printer) -> u8 {
 }
 
 /// Prints findings and returns the exit code.
-pub fn report(findings: &[DoctorFinding], json: bool, printer: &Printer) -> u8 {
+pub fn report(findings: &[Finding], json: bool, printer: &Printer) -> u8 {
     if json {
         printer.json(serde_json::json!(findings));
     } else {
@@ -44,7 +43,7 @@ pub fn report(findings: &[DoctorFinding], json: bool, printer: &Printer) -> u8 {
 }
 
 /// Findings of all checks, those of every command first.
-fn findings(offline: bool) -> Vec<DoctorFinding> {
+fn findings(offline: bool) -> Vec<Finding> {
     let (here, compiled) = (std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")), code_cache::folder());
     let torch = libtorch::probe();
     let mut findings = vec![
@@ -64,8 +63,8 @@ fn findings(offline: bool) -> Vec<DoctorFinding> {
     findings
 }
 
-fn exit_code(findings: &[DoctorFinding]) -> u8 {
-    let failed = findings.iter().any(|finding| finding.status == FindingGrade::Fail);
+fn exit_code(findings: &[Finding]) -> u8 {
+    let failed = findings.iter().any(|finding| finding.status == FindingStatus::Fail);
     if failed { FAILED } else { 0 }
 }
 
@@ -75,9 +74,9 @@ mod tests {
 
     #[test]
     fn only_a_failure_changes_the_exit_code() {
-        let mut findings = vec![DoctorFinding::ok("a", "fine"), DoctorFinding::warn("b", "slow\nhint: wait")];
+        let mut findings = vec![Finding::ok("a", "fine"), Finding::warn("b", "slow\nhint: wait")];
         assert_eq!(exit_code(&findings), 0);
-        findings.push(DoctorFinding::fail("c", "broken\nhint: mend it"));
+        findings.push(Finding::fail("c", "broken\nhint: mend it"));
         assert_eq!(exit_code(&findings), 1);
     }
 }

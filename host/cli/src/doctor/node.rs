@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::finding::DoctorFinding;
+use gymkhana_finding::Finding;
+
 use super::programs::{first_line, major_minor};
 use crate::plugin::build::tools::NODE_MISSING;
 
@@ -26,15 +27,15 @@ pub fn probe() -> NodeState {
 }
 
 /// Checks that plugins in JavaScript can be built.
-pub fn check(facts: &NodeState) -> DoctorFinding {
-    let Some(node) = &facts.node else { return DoctorFinding::warn(CHECK, NODE_MISSING) };
+pub fn check(facts: &NodeState) -> Finding {
+    let Some(node) = &facts.node else { return Finding::warn(CHECK, NODE_MISSING) };
     if major_minor(node).is_none_or(|(major, _)| major < OLDEST) {
         let message = format!("Node.js {node} is too old for the SDK\nhint: install Node.js {OLDEST} or newer");
-        return DoctorFinding::warn(CHECK, message);
+        return Finding::warn(CHECK, message);
     }
     match &facts.npm {
-        Some(npm) => DoctorFinding::ok(CHECK, format!("Node.js {node}, npm {npm}")),
-        None => DoctorFinding::warn(
+        Some(npm) => Finding::ok(CHECK, format!("Node.js {node}, npm {npm}")),
+        None => Finding::warn(
             CHECK,
             format!("Node.js {node} without npm\nhint: on Debian or Ubuntu run `apt-get install npm`"),
         ),
@@ -43,16 +44,16 @@ pub fn check(facts: &NodeState) -> DoctorFinding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::FindingGrade;
     use super::*;
+    use gymkhana_finding::FindingStatus;
 
     #[test]
     fn node_needs_a_version_and_npm() {
         for (node, npm, status, text) in [
-            (None, None, FindingGrade::Warn, "Node.js is not installed"),
-            (Some("v16.20.0"), Some("8.19.4"), FindingGrade::Warn, "Node.js v16.20.0 is too old for the SDK"),
-            (Some("v18.0.0"), None, FindingGrade::Warn, "Node.js v18.0.0 without npm"),
-            (Some("v20.19.1"), Some("10.8.2"), FindingGrade::Ok, "Node.js v20.19.1, npm 10.8.2"),
+            (None, None, FindingStatus::Warn, "Node.js is not installed"),
+            (Some("v16.20.0"), Some("8.19.4"), FindingStatus::Warn, "Node.js v16.20.0 is too old for the SDK"),
+            (Some("v18.0.0"), None, FindingStatus::Warn, "Node.js v18.0.0 without npm"),
+            (Some("v20.19.1"), Some("10.8.2"), FindingStatus::Ok, "Node.js v20.19.1, npm 10.8.2"),
         ] {
             let owned = |version: Option<&str>| version.map(str::to_owned);
             let finding = check(&NodeState { node: owned(node), npm: owned(npm) });

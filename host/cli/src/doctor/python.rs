@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::finding::DoctorFinding;
+use gymkhana_finding::Finding;
+
 use super::programs::{first_line, major_minor};
 use crate::plugin::build::tools::{PYTHON_MISSING, PYTHON_SETUP};
 
@@ -43,27 +44,22 @@ fn needed_compiler() -> &'static str {
 }
 
 /// Checks that plugins in Python can be built.
-pub fn check(facts: &PythonState) -> DoctorFinding {
-    let Some(version) = &facts.version else { return DoctorFinding::warn(CHECK, PYTHON_MISSING) };
+pub fn check(facts: &PythonState) -> Finding {
+    let Some(version) = &facts.version else { return Finding::warn(CHECK, PYTHON_MISSING) };
     let needed = needed_compiler();
     if major_minor(version).is_none_or(|found| found < OLDEST) {
         let (major, minor) = OLDEST;
         let message = format!("{version} is too old for the SDK\nhint: install Python {major}.{minor} or newer");
-        return DoctorFinding::warn(CHECK, message);
+        return Finding::warn(CHECK, message);
     }
     if !facts.has_venv {
         let hint = "on Debian or Ubuntu run `apt-get install python3-venv`";
-        return DoctorFinding::warn(CHECK, format!("{version} without venv\nhint: {hint}"));
+        return Finding::warn(CHECK, format!("{version} without venv\nhint: {hint}"));
     }
     match &facts.compiler {
-        None => DoctorFinding::ok(
-            CHECK,
-            format!("{version} with venv; a plugin's folder installs componentize-py {needed}"),
-        ),
-        Some(found) if found == needed => {
-            DoctorFinding::ok(CHECK, format!("{version} with venv, componentize-py {found}"))
-        }
-        Some(found) => DoctorFinding::warn(
+        None => Finding::ok(CHECK, format!("{version} with venv; a plugin's folder installs componentize-py {needed}")),
+        Some(found) if found == needed => Finding::ok(CHECK, format!("{version} with venv, componentize-py {found}")),
+        Some(found) => Finding::warn(
             CHECK,
             format!(
                 "componentize-py {found} is installed, but the SDK needs {needed}\nhint: run `{PYTHON_SETUP}` in the \
@@ -75,8 +71,8 @@ pub fn check(facts: &PythonState) -> DoctorFinding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::FindingGrade;
     use super::*;
+    use gymkhana_finding::FindingStatus;
 
     fn facts(version: &str, has_venv: bool, compiler: Option<&str>) -> PythonState {
         PythonState { version: Some(version.to_owned()), has_venv, compiler: compiler.map(str::to_owned) }
@@ -89,14 +85,14 @@ mod tests {
         for (facts, status, part) in [
             (
                 PythonState { version: None, has_venv: false, compiler: None },
-                FindingGrade::Warn,
+                FindingStatus::Warn,
                 "Python is not installed",
             ),
-            (facts("Python 3.10.12", true, None), FindingGrade::Warn, "Python 3.10.12 is too old"),
-            (facts("Python 3.11.2", false, None), FindingGrade::Warn, "Python 3.11.2 without venv"),
-            (facts("Python 3.11.2", true, None), FindingGrade::Ok, "a plugin's folder installs componentize-py"),
-            (facts("Python 3.13.0", true, Some(needed)), FindingGrade::Ok, needed),
-            (facts("Python 3.13.0", true, Some("0.1.0")), FindingGrade::Warn, "componentize-py 0.1.0 is installed"),
+            (facts("Python 3.10.12", true, None), FindingStatus::Warn, "Python 3.10.12 is too old"),
+            (facts("Python 3.11.2", false, None), FindingStatus::Warn, "Python 3.11.2 without venv"),
+            (facts("Python 3.11.2", true, None), FindingStatus::Ok, "a plugin's folder installs componentize-py"),
+            (facts("Python 3.13.0", true, Some(needed)), FindingStatus::Ok, needed),
+            (facts("Python 3.13.0", true, Some("0.1.0")), FindingStatus::Warn, "componentize-py 0.1.0 is installed"),
         ] {
             let finding = check(&facts);
             assert_eq!(finding.status, status, "{finding:?}");

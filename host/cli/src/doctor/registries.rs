@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::finding::DoctorFinding;
+use gymkhana_finding::Finding;
+
 use crate::error::CliResult;
 use crate::registry;
 
@@ -29,16 +30,16 @@ pub fn probe(offline: bool) -> RegistriesState {
 }
 
 /// Checks that each registry can be read.
-pub fn check(facts: &RegistriesState) -> Vec<DoctorFinding> {
-    let none = || vec![DoctorFinding::ok(CHECK, "no registry in gymkhana-registries.toml")];
+pub fn check(facts: &RegistriesState) -> Vec<Finding> {
+    let none = || vec![Finding::ok(CHECK, "no registry in gymkhana-registries.toml")];
     match facts {
         RegistriesState::Named(Err(error)) | RegistriesState::Contacted(Err(error)) => {
-            vec![DoctorFinding::fail(CHECK, error)]
+            vec![Finding::fail(CHECK, error)]
         }
         RegistriesState::Named(Ok(names)) if names.is_empty() => none(),
         RegistriesState::Contacted(Ok(answers)) if answers.is_empty() => none(),
         RegistriesState::Named(Ok(names)) => {
-            names.iter().map(|name| DoctorFinding::ok(CHECK, format!("`{name}` was not contacted"))).collect()
+            names.iter().map(|name| Finding::ok(CHECK, format!("`{name}` was not contacted"))).collect()
         }
         RegistriesState::Contacted(Ok(answers)) => {
             answers.iter().map(|(name, answer)| contacted(name, answer)).collect()
@@ -46,21 +47,21 @@ pub fn check(facts: &RegistriesState) -> Vec<DoctorFinding> {
     }
 }
 
-fn contacted(name: &str, answer: &CliResult<()>) -> DoctorFinding {
+fn contacted(name: &str, answer: &CliResult<()>) -> Finding {
     match answer {
-        Ok(()) => DoctorFinding::ok(CHECK, format!("`{name}` can be read")),
-        Err(error) => DoctorFinding::fail(CHECK, error),
+        Ok(()) => Finding::ok(CHECK, format!("`{name}` can be read")),
+        Err(error) => Finding::fail(CHECK, error),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::FindingGrade;
     use super::*;
     use crate::error::CliError;
+    use gymkhana_finding::FindingStatus;
 
     /// Grades and texts of the findings.
-    fn found(facts: &RegistriesState) -> Vec<(FindingGrade, String)> {
+    fn found(facts: &RegistriesState) -> Vec<(FindingStatus, String)> {
         check(facts).into_iter().map(|finding| (finding.status, finding.text)).collect()
     }
 
@@ -69,22 +70,22 @@ mod tests {
         let failed = || CliError::user("registry `b` does not answer\nhint: check its URL");
         let facts = RegistriesState::Contacted(Ok(vec![("a".to_owned(), Ok(())), ("b".to_owned(), Err(failed()))]));
         let expected = [
-            (FindingGrade::Ok, "`a` can be read".to_owned()),
-            (FindingGrade::Fail, "registry `b` does not answer".to_owned()),
+            (FindingStatus::Ok, "`a` can be read".to_owned()),
+            (FindingStatus::Fail, "registry `b` does not answer".to_owned()),
         ];
         assert_eq!(found(&facts), expected);
         let offline = RegistriesState::Named(Ok(vec!["a".to_owned()]));
-        assert_eq!(found(&offline), [(FindingGrade::Ok, "`a` was not contacted".to_owned())]);
+        assert_eq!(found(&offline), [(FindingStatus::Ok, "`a` was not contacted".to_owned())]);
     }
 
     #[test]
     fn a_wrong_configuration_is_a_failure_and_none_is_not() {
         let wrong = || CliError::user("`gymkhana-registries.toml` is not TOML");
         for facts in [RegistriesState::Named(Err(wrong())), RegistriesState::Contacted(Err(wrong()))] {
-            assert_eq!(found(&facts), [(FindingGrade::Fail, "`gymkhana-registries.toml` is not TOML".to_owned())]);
+            assert_eq!(found(&facts), [(FindingStatus::Fail, "`gymkhana-registries.toml` is not TOML".to_owned())]);
         }
         for facts in [RegistriesState::Named(Ok(vec![])), RegistriesState::Contacted(Ok(vec![]))] {
-            assert_eq!(found(&facts), [(FindingGrade::Ok, "no registry in gymkhana-registries.toml".to_owned())]);
+            assert_eq!(found(&facts), [(FindingStatus::Ok, "no registry in gymkhana-registries.toml".to_owned())]);
         }
     }
 }

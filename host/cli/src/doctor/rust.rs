@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::finding::DoctorFinding;
+use gymkhana_finding::Finding;
+
 use super::programs::first_line;
 use crate::plugin::build::TARGET;
 use crate::plugin::build::tools::RUST_MISSING;
@@ -28,21 +29,21 @@ pub fn probe() -> ToolchainState {
 }
 
 /// Checks that plugins in Rust can be built.
-pub fn check(facts: &ToolchainState) -> DoctorFinding {
+pub fn check(facts: &ToolchainState) -> Finding {
     match &facts.version {
-        None => DoctorFinding::warn(CHECK, RUST_MISSING),
-        Some(version) if facts.has_target => DoctorFinding::ok(CHECK, format!("{version} with the target {TARGET}")),
+        None => Finding::warn(CHECK, RUST_MISSING),
+        Some(version) if facts.has_target => Finding::ok(CHECK, format!("{version} with the target {TARGET}")),
         Some(version) => {
             let message = format!("{version} without the target {TARGET}\nhint: run `rustup target add {TARGET}`");
-            DoctorFinding::warn(CHECK, message)
+            Finding::warn(CHECK, message)
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::FindingGrade;
     use super::*;
+    use gymkhana_finding::FindingStatus;
 
     #[test]
     fn the_target_is_required() {
@@ -53,12 +54,12 @@ mod tests {
         let whole = check(Some("rustc 1.95.0"), true);
         assert_eq!(
             (whole.status, whole.text.as_str()),
-            (FindingGrade::Ok, "rustc 1.95.0 with the target wasm32-wasip2")
+            (FindingStatus::Ok, "rustc 1.95.0 with the target wasm32-wasip2")
         );
         let half = check(Some("rustc 1.95.0"), false);
         assert_eq!(
             (half.status, half.hint.as_deref()),
-            (FindingGrade::Warn, Some("run `rustup target add wasm32-wasip2`"))
+            (FindingStatus::Warn, Some("run `rustup target add wasm32-wasip2`"))
         );
     }
 }

@@ -36,6 +36,7 @@ pub fn worker(args: &WorkerArgs, printer: &Printer) -> CliResult<()> {
         trainer_timeout: Duration::from_secs(args.trainer_timeout),
         key,
         allow_programs: args.allow_programs,
+        agents: gymkhana_gateway::start_agent,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let Worked { runs, groups, episodes } = runtime.block_on(async {

@@ -4,10 +4,12 @@
 //! other, so that each refuses unknown keys itself and errors keep their lines.
 
 pub(crate) mod defaults;
+pub(crate) mod file;
 pub(crate) mod hint;
 pub(crate) mod mismatch;
 pub(crate) mod overlay;
 pub(crate) mod refusal;
+pub(crate) mod wording;
 
 use std::fmt;
 

@@ -10,7 +10,6 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::plugins::check_schedule;
 use crate::error::RunFileError;
 
 /// Options of a plugin, as in the run file.
@@ -53,6 +52,12 @@ pub struct WrapperEntry {
     pub plugin: String,
     /// Options of the plugin.
     pub options: Options,
+}
+
+/// Rejects schedules that contradict themselves.
+pub(super) fn check_schedule(section: &str, schedule: Option<WeightSchedule>) -> Result<(), RunFileError> {
+    let checked = schedule.map_or(Ok(()), |schedule| schedule.check());
+    checked.map_err(|error| RunFileError::Contradiction(format!("{section}.schedule.{error}")))
 }
 
 impl Default for EnvironmentSection {

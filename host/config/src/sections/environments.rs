@@ -9,8 +9,8 @@ use gymkhana_rules::ContextStrategy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::environment::check_schedule;
 use super::environment::check_wrappers;
-use super::plugins::check_schedule;
 use super::{EnvironmentSection, LimitsSection, Options, PluginSection, SamplerSection, Stage, WrapperEntry};
 use crate::checks::is_default;
 use crate::error::RunFileError;

@@ -1,6 +1,5 @@
 //! `plugins.NAME.http` and `[models.NAME]`: servers that plugins may reach, and models that they may call.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gymkhana_net::{Rule, RuleError};
@@ -8,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::PluginSection;
 use crate::error::RunFileError;
 
 /// Rule of a plugin's HTTP allow-list, a table of the list `http`.
@@ -137,7 +135,7 @@ impl Default for ModelSection {
 }
 
 impl ModelSection {
-    pub(crate) fn check(&self, model: &str, plugins: &BTreeMap<String, PluginSection>) -> Result<(), RunFileError> {
+    pub(crate) fn check(&self, model: &str, is_used: bool) -> Result<(), RunFileError> {
         let contradiction = |message: String| Err(RunFileError::Contradiction(message));
         match (&self.url, &self.name, &self.script) {
             (Some(url), Some(_), None) if matches!(url.scheme(), "http" | "https") => {}
@@ -154,7 +152,7 @@ impl ModelSection {
                 ));
             }
         }
-        if !plugins.values().any(|plugin| plugin.model.as_deref() == Some(model)) {
+        if !is_used {
             return contradiction(format!(
                 "models.{model} is unused: no plugin refers to it\nhint: add `model = \"{model}\"` to a section \
                  [plugins.NAME], or remove [models.{model}]"

@@ -11,6 +11,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::{Table, Value};
 
+use super::environment::check_schedule;
 use super::{HttpSection, McpSection, ModelSection, Options, SandboxSection};
 use crate::checks::is_default;
 use crate::error::RunFileError;
@@ -189,12 +190,6 @@ impl PluginSection {
             None => mcp.check(plugin),
         }
     }
-}
-
-/// Rejects schedules that contradict themselves.
-pub(super) fn check_schedule(section: &str, schedule: Option<WeightSchedule>) -> Result<(), RunFileError> {
-    let checked = schedule.map_or(Ok(()), |schedule| schedule.check());
-    checked.map_err(|error| RunFileError::Contradiction(format!("{section}.schedule.{error}")))
 }
 
 /// The value of `plugins.NAME`: a table, or the text of `use` alone.

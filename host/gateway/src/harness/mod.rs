@@ -3,6 +3,7 @@
 mod outcome;
 mod tools;
 
+use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -31,6 +32,14 @@ pub struct AgentHarness {
     gateway: Gateway,
     settings: AgentSettings,
     stop_cache: Arc<StopCache>,
+}
+
+/// Starts a gateway on the loopback address for a run's agent program.
+///
+/// # Errors
+/// If the system has no free port or no further threads.
+pub fn start_agent(settings: AgentSettings) -> Result<Arc<dyn AgentPlayer>, Box<dyn Error + Send + Sync>> {
+    Ok(Arc::new(AgentHarness::start(settings)?))
 }
 
 impl AgentHarness {

@@ -52,7 +52,7 @@ impl AgentSession<'_> {
         }
         let edited = prompt.known_messages == 0;
         let known = prompt.known_messages;
-        self.transcript.hear(&request.messages[known..], &prompt.keys[known..], edited);
+        self.transcript.add_messages(&request.messages[known..], &prompt.keys[known..], edited);
         let thought_tokens = self.chat.tokens_of_bytes(&sampled.tokens, thought_bytes).map_err(undecodable)?;
         self.transcript.speak(self.graph.len() as u32, &reply, thought_tokens as u32);
         let Prompt { history, parent, given, rendered, conversation, .. } = prompt;

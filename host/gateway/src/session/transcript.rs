@@ -58,9 +58,9 @@ impl Transcript {
         self.bytes = total;
     }
 
-    /// Adds messages of the program to the policy. Messages of the assistant that the policy did not sample are no
+    /// Adds messages of the program to the policy. Messages of the assistant that the policy did not sample are not
     /// observations. An `edited` history repeats most of its messages, which are not added again.
-    pub(super) fn hear(&mut self, messages: &[InputMessage], keys: &[HistoryKey], edited: bool) {
+    pub(super) fn add_messages(&mut self, messages: &[InputMessage], keys: &[HistoryKey], edited: bool) {
         for (message, key) in messages.iter().zip(keys) {
             let is_new = self.known.insert(*key);
             let content = vec![Part::Text(message.text.clone())];

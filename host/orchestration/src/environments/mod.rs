@@ -9,7 +9,7 @@ use gymkhana_chat::ChatFormat;
 use gymkhana_config::{EnvironmentSettings, RunFile};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{EpisodeRecord, Seed};
-use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
+use gymkhana_rollout::{PluginSet, RewardSum, Rollout, StartAgent};
 use gymkhana_sandbox::Plugin;
 
 use crate::error::{RunError, RunResult};
@@ -184,7 +184,8 @@ fn same_seats(bound: &[BoundEnvironment]) -> RunResult<()> {
 
 impl Environments {
     /// Opens bound environments, with the agent program of the run if it has one. `chat` makes the chat format of the
-    /// run's policy; `places` orders episodes for deterministic generation, see [`Rollout::with_deterministic_places`].
+    /// run's policy; `places` orders episodes for deterministic generation, see [`Rollout::with_deterministic_places`];
+    /// `start` starts the agent program.
     ///
     /// # Errors
     /// If the chat format cannot be made, a tool or the probe collides with a context strategy, or the agent program
@@ -194,10 +195,11 @@ impl Environments {
         bound: Vec<BoundEnvironment>,
         chat: impl Fn() -> RunResult<ChatFormat>,
         places: Option<usize>,
+        start: Option<StartAgent>,
     ) -> RunResult<Self> {
         Self::build(bound, |settings, set, rewards| {
             let rollout = rollout::of_run(file, &settings.rules, set, chat()?, rewards, places)?;
-            rollout::with_agent(rollout, file, &settings.rules)
+            rollout::with_agent(rollout, file, &settings.rules, start)
         })
     }
 

@@ -79,7 +79,7 @@ impl TaskSampler {
         Ok(Self { mixture, choosers, names, drawn: state.drawn })
     }
 
-    /// The sampler of a run's only environment whose split `train` has so many tasks, without plugins. Splits that the
+    /// The sampler of a run's only environment whose split `train` has this number of tasks, without plugins. Splits that the
     /// section names are ignored.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl TaskSampler {
         self.mixture.set_dropped(dropped);
     }
 
-    /// The tasks of a step, from `position` of the mixture on: so many for each round of the step. A step that was drawn
+    /// The tasks of a step, from `position` of the mixture on: the same number for each round of the step. A step that was drawn
     /// before has the same tasks again.
     pub fn draw(&mut self, step: u64, position: u64, rounds: &[u32], group_size: u32) -> Vec<GroupTask> {
         if let Some(drawn) = self.drawn.get(&step) {

@@ -123,29 +123,31 @@ impl<S: SeatPlayers + Clone> Scheduler<S> {
         let handles = (0_u32..).zip(&batch.tasks).map(|(place, GroupTask { environment, task, turns, attempts })| {
             let size = attempts.unwrap_or(batch.group_size);
             let members = batch.plan.members(size);
-            let id = EpisodeId {
-                stage: self.runner.stage,
-                phase: batch.phase,
-                step: batch.step,
-                group: batch.first_group + place,
-                member: 0,
-                attempt: 0,
-            };
-            let group = GroupPlan {
-                id,
-                task: task.clone(),
-                seeds: self.runner.seeds,
-                sampling: batch.sampling,
-                place: members_before,
-                size,
-                turns: *turns,
-            };
+            let group = self.runner.group(batch, place, task, (size, *turns), members_before);
             members_before += members;
             let (runner, plan, environment) = (self.runner.clone(), batch.plan.clone(), *environment);
             let guests = runner.guests.clone();
             let play = async move {
-                let records = runner.play(environment, &group, &plan, members).await;
-                (id.step, place as usize, records)
+                let rollout = &runner.rollouts[environment];
+                let timer = rollout.metrics().time(WaitKind::Queue);
+                let _permits = runner.permits.acquire_many(members).await;
+                let records = match &runner.remote {
+                    Some(remote) => {
+                        let _places = rollout.hold_places(group.place, members).await;
+                        drop(timer);
+                        remote.play(GroupJob { environment, group: group.clone(), plan }).await
+                    }
+                    None => {
+                        drop(timer);
+                        let players = runner.seats.players();
+                        let actor = match group.id.phase {
+                            Phase::Demonstration => Actor::Oracle,
+                            _ => Actor::Seats(&players),
+                        };
+                        rollout.run_plan(&group, &plan, actor).await.internal()
+                    }
+                };
+                (group.id.step, place as usize, records)
             };
             self.playing.spawn_on(play, &guests)
         });
@@ -171,30 +173,25 @@ impl<S: SeatPlayers + Clone> Scheduler<S> {
     }
 }
 
-impl<S: SeatPlayers> GroupRunner<S> {
-    async fn play(
+impl<S> GroupRunner<S> {
+    /// The group of this number in a batch. `limits` are its size and its turns.
+    fn group(
         &self,
-        environment: usize,
-        group: &GroupPlan,
-        plan: &SamplingPlan,
-        members: u32,
-    ) -> RunResult<Vec<EpisodeRecord>> {
-        let rollout = &self.rollouts[environment];
-        let timer = rollout.metrics().time(WaitKind::Queue);
-        let _permits = self.permits.acquire_many(members).await;
-        if let Some(remote) = &self.remote {
-            let _places = rollout.hold_places(group.place, members).await;
-            drop(timer);
-            let job = GroupJob { environment, group: group.clone(), plan: plan.clone() };
-            return remote.play(job).await;
-        }
-        drop(timer);
-        let players = self.seats.players();
-        let actor = match group.id.phase {
-            Phase::Demonstration => Actor::Oracle,
-            _ => Actor::Seats(&players),
+        batch: &GroupBatch,
+        number: u32,
+        task: &TaskRef,
+        (size, turns): (u32, Option<u32>),
+        place: u32,
+    ) -> GroupPlan {
+        let id = EpisodeId {
+            stage: self.stage,
+            phase: batch.phase,
+            step: batch.step,
+            group: batch.first_group + number,
+            member: 0,
+            attempt: 0,
         };
-        rollout.run_plan(group, plan, actor).await.internal()
+        GroupPlan { id, task: task.clone(), seeds: self.seeds, sampling: batch.sampling, place, size, turns }
     }
 }
 

@@ -59,10 +59,10 @@ impl Served {
     /// Binds the plugins as the run file says, and connects its server. Requests run on the current runtime.
     ///
     /// # Errors
-    /// If the plugins do not fit the run file, or the server or its model cannot be used.
+    /// If the plugins do not fit the run file, it names an agent program, or the server or its model cannot be used.
     pub async fn connect(file: RunFile, plugins: Vec<Plugin>, reporter: &Arc<dyn Reporter>) -> RunResult<Self> {
-        Self::connect_with(file, plugins, reporter, |rollout, file| rollout::with_agent(rollout, file, &file.rules))
-            .await
+        rollout::starts_agents(&file, false)?;
+        Self::connect_with(file, plugins, reporter, |rollout, _| Ok(rollout)).await
     }
 
     /// As [`Served::connect`], with an agent that `with_agent` adds to the rollout.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 use crate::errors::FunctionFault;
 use crate::runtime::Host;
 
-/// Name of a model that is given in the place of a name.
+/// Name of a model that is given instead of a name.
 const GIVEN: &str = "given";
 
 /// Keys of `[plugins.NAME]` that grant nothing: a program gives them in other ways.
@@ -41,7 +41,7 @@ impl Granted {
 
     fn read(mut grants: Map<String, Json>) -> Result<Self, FunctionFault> {
         if let Some(key) = NO_GRANTS.iter().find(|key| grants.contains_key(**key)) {
-            let why = format!("`grants` holds `{key}`, which is no grant\nhint: grants are the keys {GRANTS}");
+            let why = format!("`grants` holds `{key}`, which is not a grant\nhint: grants are the keys {GRANTS}");
             return Err(FunctionFault::load(anyhow::anyhow!(why)));
         }
         let mut models = BTreeMap::new();

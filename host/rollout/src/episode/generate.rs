@@ -1,6 +1,7 @@
 //! A seat's reply as tokens: sampled by the policy, or the oracle's advice in the chat format.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::future::try_join;
 use gymkhana_chat::{ChatError, NewCall, NewReply};
@@ -11,8 +12,9 @@ use gymkhana_sandbox::{Advice, CallError};
 use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
+use crate::episode::live_bytes::TURN_WAIT;
 use crate::episode::probe;
-use crate::episode::state::{Actor, EpisodeState, SeatPlayer, hooks, shared};
+use crate::episode::state::{Actor, EpisodeState, SeatPlayer, hooks, milliseconds, shared};
 use crate::metrics::WaitKind;
 
 /// The outcome of a generation.
@@ -33,76 +35,144 @@ pub(crate) struct SampledReply {
     pub(crate) probe_score: Option<ProbeScore>,
 }
 
-/// Generates the reply of a seat.
-pub(crate) async fn generation(
-    play: &mut EpisodeState<'_>,
-    seat: u32,
-    actor: Actor<'_>,
-) -> Result<Generation, RolloutError> {
-    let rollout = play.rollout;
-    let player = actor.player(seat);
-    let context_limit = match player {
-        SeatPlayer::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
-        SeatPlayer::Oracle => rollout.limits.context_tokens,
-    };
-    let taken = play.taken();
-    let context = &mut play.policy.contexts[seat as usize];
-    let mask = rollout.probe.as_ref().and_then(TurnProbe::mask);
-    let Some(segment) = context.prompt(&rollout.chat, context_limit, mask)? else {
-        return Ok(Generation::Ended(Ending::ContextLimit));
-    };
-    let tokens = shared(segment.tokens());
-    if let Some(reason) = context.take_restart() {
-        rollout.metrics.restarted(reason);
-    }
-    rollout.metrics.record_disabled_marks(context.take_disabled_marks());
-    if let Some(failure) = play.policy.overrides.advice_failure(&play.episode.boundary(), taken) {
-        play.episode.data.failures.push(failure);
-        return Ok(Generation::Ended(Ending::EnvironmentFailed));
-    }
-    if play.policy.overrides.context_limit_after(taken) {
-        return Ok(Generation::Ended(Ending::ContextLimit));
-    }
-    let room = context_limit - tokens.len();
-    let policy = match player {
-        SeatPlayer::Policy(policy) => policy,
-        SeatPlayer::Oracle if context.asks_for_note() => {
-            let error = CallError::new(FailureKind::Refused, "an oracle writes no summaries".to_owned());
-            let failure = play.episode.failure(CallSite::Advise, error);
-            play.episode.data.failures.push(failure);
-            return Ok(Generation::Ended(Ending::EnvironmentFailed));
+/// What the seat to move needs for its reply.
+enum Prompt<'p> {
+    /// A request to a policy.
+    Policy(&'p dyn Policy, GenerateRequest),
+    /// Advice of the oracle within this number of tokens.
+    Oracle(usize),
+    /// The end of the episode.
+    Ended(Ending),
+}
+
+impl EpisodeState<'_> {
+    /// Generates a reply of the seat to move. Until [`act`](Self::act) takes it, the episode can be forked before it.
+    pub(crate) async fn generate_reply(&mut self, actor: Actor<'_>) -> Result<Generation, RolloutError> {
+        if let Some(ending) = self.begin_turn().await {
+            return Ok(Generation::Ended(ending));
         }
-        SeatPlayer::Oracle => return advise(play, room).await,
-    };
-    let request = GenerateRequest {
-        conversation: context.conversation,
-        tokens,
-        max_tokens: rollout.reply_tokens_of(seat).min(room),
-        stop: rollout.stop.clone(),
-        stop_texts: rollout.stop_condition(context.begun()),
-        sampling: rollout.sampling_of(seat, play.policy.plan.sampling),
-        seed: play.policy.plan.seed.child("policy").child(seat).child(context.turns),
-        token_sink: None,
-    };
-    let span = info_span!("generate", seat, turn = context.turns, context_tokens = request.tokens.len());
-    Ok(match generate(policy, request, play).instrument(span).await {
-        Ok(mut said) => {
-            cut_thoughts(play, &mut said)?;
-            Generation::SampledReply(said)
+        let (since, seat) = (Instant::now(), self.episode.data.seat);
+        let generation = match self.prompt(seat, actor) {
+            Err(error) => Err(error),
+            Ok(Prompt::Ended(ending)) => Ok(Generation::Ended(ending)),
+            Ok(Prompt::Oracle(room)) => advise(self, room).await,
+            Ok(Prompt::Policy(policy, request)) => {
+                // The block below borrows parts of the state: the whole contains live plugins and is not `Sync`.
+                let (rollout, data) = (self.rollout, &self.policy);
+                let context = &data.contexts[seat as usize];
+                let tokens = Arc::clone(&request.tokens);
+                let span = info_span!("generate", seat, turn = context.turns, context_tokens = tokens.len());
+                // A replay takes the probe's score from the record, and notes are not scored.
+                let asks = rollout.probe.is_some() && !data.overrides.is_replay() && !context.asks_for_note();
+                let sampled = async {
+                    let _timer = rollout.metrics.time(WaitKind::Generate);
+                    // The right answer is scored while the reply is sampled, the reply behind feedback afterwards.
+                    let answer = async {
+                        match &data.answer {
+                            Some(answer) if asks => probe::read_answer(policy, &tokens, answer).await,
+                            _ => Ok(None),
+                        }
+                    };
+                    let (generated, mut probe_score) = try_join(policy.generate(request), answer).await?;
+                    if let Some(masked) = context.masked().filter(|_| asks) {
+                        probe_score = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
+                    }
+                    if data.overrides.is_replay() {
+                        probe_score = data.overrides.probe_score(seat, context.turns);
+                    }
+                    let stopped = generated.stop == Stop::Token;
+                    Ok(SampledReply { sampled: generated.sampled, stopped, probe_score })
+                };
+                let sampled = sampled.instrument(span).await;
+                self.sampled(seat, sampled)
+            }
+        };
+        self.episode.data.timing.policy_ms += milliseconds(since);
+        generation
+    }
+
+    /// Waits for memory, changes the seed where an earlier episode was forked, and reads the state's key. Returns the
+    /// ending if the environment fails.
+    async fn begin_turn(&mut self) -> Option<Ending> {
+        self.held.grow_to(self.episode.data.budget.used());
+        // A wait is not the episode's time.
+        self.policy.begun += self.rollout.live.room(TURN_WAIT).await;
+        let taken = self.taken();
+        while let Some((_, seed)) = self.policy.reseeds.pop_front_if(|(after, _)| *after <= taken) {
+            self.reseed(seed);
         }
-        Err(PolicyError::ContextFull { .. }) => Generation::Ended(Ending::ContextLimit),
-        Err(error) => {
-            let call_site = CallSite::Generate(play.policy.contexts[seat as usize].turns);
-            let message = error.to_string();
-            play.episode.data.failures.push(Failure {
-                at: Boundary::Model,
-                kind: FailureKind::Fault,
-                call_site,
-                message,
-            });
-            Generation::Ended(Ending::Dropped)
+        let failure = self.state_digest().await.err()?;
+        self.episode.data.failures.push(failure);
+        Some(Ending::EnvironmentFailed)
+    }
+
+    /// The prompt of a seat.
+    fn prompt<'p>(&mut self, seat: u32, actor: Actor<'p>) -> Result<Prompt<'p>, RolloutError> {
+        let rollout = self.rollout;
+        let player = actor.player(seat);
+        let context_limit = match player {
+            SeatPlayer::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
+            SeatPlayer::Oracle => rollout.limits.context_tokens,
+        };
+        let taken = self.taken();
+        let context = &mut self.policy.contexts[seat as usize];
+        let mask = rollout.probe.as_ref().and_then(TurnProbe::mask);
+        let Some(segment) = context.prompt(&rollout.chat, context_limit, mask)? else {
+            return Ok(Prompt::Ended(Ending::ContextLimit));
+        };
+        let tokens = shared(segment.tokens());
+        if let Some(reason) = context.take_restart() {
+            rollout.metrics.restarted(reason);
         }
-    })
+        rollout.metrics.record_disabled_marks(context.take_disabled_marks());
+        if let Some(failure) = self.policy.overrides.advice_failure(&self.episode.boundary(), taken) {
+            self.episode.data.failures.push(failure);
+            return Ok(Prompt::Ended(Ending::EnvironmentFailed));
+        }
+        if self.policy.overrides.context_limit_after(taken) {
+            return Ok(Prompt::Ended(Ending::ContextLimit));
+        }
+        let room = context_limit - tokens.len();
+        let policy = match player {
+            SeatPlayer::Policy(policy) => policy,
+            SeatPlayer::Oracle if context.asks_for_note() => {
+                let error = CallError::new(FailureKind::Refused, "an oracle writes no summaries".to_owned());
+                let failure = self.episode.failure(CallSite::Advise, error);
+                self.episode.data.failures.push(failure);
+                return Ok(Prompt::Ended(Ending::EnvironmentFailed));
+            }
+            SeatPlayer::Oracle => return Ok(Prompt::Oracle(room)),
+        };
+        let request = GenerateRequest {
+            conversation: context.conversation,
+            tokens,
+            max_tokens: rollout.reply_tokens_of(seat).min(room),
+            stop: rollout.stop.clone(),
+            stop_texts: rollout.stop_condition(context.begun()),
+            sampling: rollout.sampling_of(seat, self.policy.plan.sampling),
+            seed: self.policy.plan.seed.child("policy").child(seat).child(context.turns),
+            token_sink: None,
+        };
+        Ok(Prompt::Policy(policy, request))
+    }
+
+    /// A policy's reply, cut to the run's limit on thoughts, or the ending that its error is.
+    fn sampled(&mut self, seat: u32, reply: Result<SampledReply, PolicyError>) -> Result<Generation, RolloutError> {
+        match reply {
+            Ok(mut said) => {
+                cut_thoughts(self, &mut said)?;
+                Ok(Generation::SampledReply(said))
+            }
+            Err(PolicyError::ContextFull { .. }) => Ok(Generation::Ended(Ending::ContextLimit)),
+            Err(error) => {
+                let call_site = CallSite::Generate(self.policy.contexts[seat as usize].turns);
+                let message = error.to_string();
+                let (at, kind) = (Boundary::Model, FailureKind::Fault);
+                self.episode.data.failures.push(Failure { at, kind, call_site, message });
+                Ok(Generation::Ended(Ending::Dropped))
+            }
+        }
+    }
 }
 
 /// Cuts a reply that thinks longer than the run allows.
@@ -116,35 +186,6 @@ fn cut_thoughts(play: &EpisodeState<'_>, reply: &mut SampledReply) -> Result<(),
         reply.stopped = false;
     }
     Ok(())
-}
-
-/// Samples a reply and computes the probe's score, if the run has a probe: the answer is scored while the reply is
-/// sampled, the reply behind feedback afterwards. A replay takes the score from the record. Notes are not scored.
-async fn generate(
-    policy: &dyn Policy,
-    request: GenerateRequest,
-    play: &mut EpisodeState<'_>,
-) -> Result<SampledReply, PolicyError> {
-    // The closure below borrows parts of the state: the whole contains live plugins and is not `Sync`.
-    let _timer = play.rollout.metrics.time(WaitKind::Generate);
-    let (context, answer, overrides) =
-        (&play.policy.contexts[play.episode.data.seat as usize], &play.policy.answer, &play.policy.overrides);
-    let tokens = Arc::clone(&request.tokens);
-    let asks = play.rollout.probe.is_some() && !overrides.is_replay() && !context.asks_for_note();
-    let answer = async {
-        match answer {
-            Some(answer) if asks => probe::read_answer(policy, &tokens, answer).await,
-            _ => Ok(None),
-        }
-    };
-    let (generated, mut probe_score) = try_join(policy.generate(request), answer).await?;
-    if let Some(masked) = context.masked().filter(|_| asks) {
-        probe_score = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
-    }
-    if overrides.is_replay() {
-        probe_score = overrides.probe_score(play.episode.data.seat, context.turns);
-    }
-    Ok(SampledReply { sampled: generated.sampled, stopped: generated.stop == Stop::Token, probe_score })
 }
 
 /// Asks the environment's oracle and writes its advice in the chat format. Advice that, with its closing token, exceeds

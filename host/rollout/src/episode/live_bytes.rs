@@ -34,7 +34,7 @@ impl LiveBytes {
         HeldBytes { all: Arc::clone(self), own: 0 }
     }
 
-    /// Waits until the episodes hold no more than the limit, but not longer than `most`. Returns the time of the wait.
+    /// Waits until the episodes hold at most the limit, but not longer than `most`. Returns the time of the wait.
     pub(crate) async fn room(&self, most: Duration) -> Duration {
         if self.has_room() {
             return Duration::ZERO;

@@ -24,12 +24,12 @@ use gymkhana_rules::{Limits, TurnProbe};
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 
 use crate::context::{SeatContext, host_functions};
-use crate::episode::agent::{AgentEpisode, play_with_agent_program};
+use crate::episode::agent::AgentEpisode;
 use crate::episode::finish::never_started;
 use crate::episode::generate::Generation;
 use crate::episode::limits::EpisodeUsage;
-use crate::episode::live_bytes::{START_WAIT, TURN_WAIT};
-use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, SeatPlayer, hooks, milliseconds};
+use crate::episode::live_bytes::START_WAIT;
+use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, SeatPlayer, hooks};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{Rollout, RolloutError};
 
@@ -41,18 +41,13 @@ pub(crate) enum EpisodeStart<'a> {
     Finished(Box<EpisodeRecord>),
 }
 
-/// Plays one episode to its end. The record contains every failure except the host's own faults.
-pub(crate) async fn play(
-    rollout: &Rollout,
-    plan: EpisodePlan,
-    actor: Actor<'_>,
-) -> Result<EpisodeRecord, RolloutError> {
-    if let Some(played) = play_with_agent_program(rollout, &plan, actor).await {
-        return played;
-    }
-    match EpisodeState::begin(rollout, plan, ReplayOverrides::default()).await? {
-        EpisodeStart::Running(play) => play.to_end(actor).await,
-        EpisodeStart::Finished(record) => Ok(*record),
+impl EpisodeStart<'_> {
+    /// Plays to the end. The record contains every failure except the host's own faults.
+    pub(crate) async fn to_end(self, actor: Actor<'_>) -> Result<EpisodeRecord, RolloutError> {
+        match self {
+            Self::Running(episode) => episode.to_end(actor).await,
+            Self::Finished(record) => Ok(*record),
+        }
     }
 }
 
@@ -141,37 +136,13 @@ impl<'a> EpisodeState<'a> {
             return AgentEpisode::from(self).play(&**agent, policy).await;
         }
         let ending = loop {
-            if let Some(ending) = self.advance(actor).await? {
+            let generation = self.generate_reply(actor).await?;
+            if let Some(ending) = self.act(generation).await? {
                 break ending;
             }
         };
         self.release(actor);
         self.finish(ending).await
-    }
-
-    /// Plays one turn of the seat to move. Returns the ending if the episode ends with it.
-    pub(crate) async fn advance(&mut self, actor: Actor<'_>) -> Result<Option<Ending>, RolloutError> {
-        let generation = self.generate_reply(actor).await?;
-        self.act(generation).await
-    }
-
-    /// Generates a reply of the seat to move. Until [`act`](Self::act) takes it, the episode can be forked before it.
-    pub(crate) async fn generate_reply(&mut self, actor: Actor<'_>) -> Result<Generation, RolloutError> {
-        self.held.grow_to(self.episode.data.budget.used());
-        // A wait is not the episode's time.
-        self.policy.begun += self.rollout.live.room(TURN_WAIT).await;
-        let taken = self.taken();
-        while let Some((_, seed)) = self.policy.reseeds.pop_front_if(|(after, _)| *after <= taken) {
-            self.reseed(seed);
-        }
-        if let Err(failure) = self.state_digest().await {
-            self.episode.data.failures.push(failure);
-            return Ok(Generation::Ended(Ending::EnvironmentFailed));
-        }
-        let since = Instant::now();
-        let generation = generate::generation(self, self.episode.data.seat, actor).await;
-        self.episode.data.timing.policy_ms += milliseconds(since);
-        generation
     }
 
     /// Takes the turn of a reply. Returns the ending if the episode ends with it.

@@ -11,14 +11,14 @@ use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Failure, Phase, Seed, Ta
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Advice, OptionalInterface, Plugin};
 
-use crate::Rollout;
 use crate::context::host_functions;
 use crate::episode::finish::{ended, never_started};
-use crate::episode::play;
-use crate::episode::state::{Actor, EpisodePlan};
+use crate::episode::state::{Actor, EpisodePlan, EpisodeState};
+use crate::replay::overrides::ReplayOverrides;
 use crate::reward::{EpisodeEnd, EpisodeName, MetricRuleError};
 use crate::scoring::reward_call::{RewardCall, ScoringResult};
 use crate::scoring::reward_failure;
+use crate::{Rollout, RolloutError};
 
 /// Turns of an episode that is shown without an oracle.
 const SHOWN_TURNS: u32 = 2;
@@ -64,7 +64,7 @@ impl Rollout {
         Episode::open(setup, self.plugins.seats(), &host_functions(&self.context), &mut NoHooks).await
     }
 
-    /// Functions that the oracle calls in its first turn of a task and that no plugin offers. The oracle is told that
+    /// Functions that the oracle calls in its first turn of a task and that no plugin offers. The oracle receives that
     /// `others` are available too. Empty if the environment has no oracle or fails, or if a plugin can make outbound
     /// calls, which a trial must not repeat.
     pub async fn missing_functions(&self, task: &TaskRef, seed: Seed, others: &[&str]) -> Vec<String> {
@@ -140,7 +140,7 @@ impl Rollout {
         });
         let plan = EpisodePlan { turns: Some(1), ..plan(task, seed) };
         // Whatever ends the episode, the prompt was seen before.
-        let played = play(self, plan, Actor::Policy(&policy)).await;
+        let played = self.play_trial(plan, Actor::Policy(&policy)).await;
         seen.into_inner().ok_or_else(|| match played {
             Ok(record) if record.ending == Ending::ContextLimit => {
                 NoPrompt::TooLong { context: self.limits.context_tokens.min(context) }
@@ -173,7 +173,7 @@ impl Rollout {
         };
         let plan = EpisodePlan { turns: Some(turns), ..plan(task, seed) };
         let failed = |why: String| NoPrompt::Failed(why);
-        let record = play(self, plan, actor).await.map_err(|error| failed(error.to_string()))?;
+        let record = self.play_trial(plan, actor).await.map_err(|error| failed(error.to_string()))?;
         let texts = record.segments.iter().map(|segment| self.chat.decode(segment.tokens()));
         texts.collect::<Result<_, _>>().map_err(|error| failed(error.to_string()))
     }
@@ -187,6 +187,11 @@ impl Rollout {
         let episode = self.trial(task, seed).await?;
         let of_seat = |seat| episode.data.functions(seat).iter().map(|function| function.name.clone());
         Some((0..self.plugins.seats() as u32).flat_map(of_seat).collect())
+    }
+
+    /// Plays an episode without the agent program.
+    async fn play_trial(&self, plan: EpisodePlan, actor: Actor<'_>) -> Result<EpisodeRecord, RolloutError> {
+        EpisodeState::begin(self, plan, ReplayOverrides::default()).await?.to_end(actor).await
     }
 
     /// Failures of rewards that score a trial, without those of the host and without rewards that can make outbound calls.

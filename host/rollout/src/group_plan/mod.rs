@@ -69,8 +69,10 @@ impl Rollout {
         actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
         let mut records = match plan {
-            SamplingPlan::Groups {} => self.run_members(group, 0..group.size, actor).await?,
-            SamplingPlan::Oversample(_) => self.run_members(group, 0..plan.members(group.size), actor).await?,
+            SamplingPlan::Groups {} | SamplingPlan::Oversample(_) => {
+                let members = (0..plan.members(group.size)).map(|member| self.run_member(group.member(member), actor));
+                try_join_all(members).await?
+            }
             SamplingPlan::Branch(branch) => self.run_branching(group, branch, actor).await?,
             SamplingPlan::Prefixes(prefixes) => self.run_prefixes(group, *prefixes, actor).await?,
             SamplingPlan::Guided(guided) => self.run_guided(group, *guided, actor).await?,
@@ -80,16 +82,6 @@ impl Rollout {
             select::select(&mut records, group.size as usize, oversample.keep);
         }
         Ok(records)
-    }
-
-    /// Plays members from the start, concurrently and without scoring.
-    async fn run_members(
-        &self,
-        group: &GroupPlan,
-        members: std::ops::Range<u32>,
-        actor: Actor<'_>,
-    ) -> Result<Vec<EpisodeRecord>, RolloutError> {
-        try_join_all(members.map(|member| self.run_member(group.member(member), actor))).await
     }
 
     /// Repeats, from the start, episodes of a tree that a failure of the model or the host ended. An episode that has

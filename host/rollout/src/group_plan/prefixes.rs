@@ -1,12 +1,13 @@
 //! Branching at the prefix with the most uncertain outcome, where success and failure are both likely (TRACE).
 
+use futures::future::try_join_all;
 use gymkhana_record::{Ending, EpisodeRecord};
 use gymkhana_rules::Prefixes;
 
 use super::GroupPlan;
 use crate::episode::state::Actor;
 use crate::replay::overrides::turns_taken;
-use crate::{ForkError, Rollout};
+use crate::{ForkError, Rollout, RolloutError};
 
 /// The prefix whose continuations most likely have mixed outcomes: index of the record, and the turn before which to
 /// branch. Ties go to the earliest turn of the first record.
@@ -55,6 +56,16 @@ fn turns_of(record: &EpisodeRecord) -> std::ops::Range<u32> {
 }
 
 impl Rollout {
+    /// Plays members from the start, concurrently and without scoring.
+    async fn run_members(
+        &self,
+        group: &GroupPlan,
+        members: std::ops::Range<u32>,
+        actor: Actor<'_>,
+    ) -> Result<Vec<EpisodeRecord>, RolloutError> {
+        try_join_all(members.map(|member| self.run_member(group.member(member), actor))).await
+    }
+
     /// Plays a group's roots and spends the rest of its size on prefixes.
     pub(super) async fn run_prefixes(
         &self,

@@ -43,7 +43,7 @@ impl AgentPlay {
         }
     }
 
-    /// Puts what the calls of tools added on a replay in the place of what they added in the record.
+    /// Replaces, by what the calls of tools added on a replay, what they added in the record.
     pub(crate) fn replace_calls(&mut self, again: Vec<Vec<Turn>>) {
         for (call, turns) in self.run.calls.iter_mut().zip(again).rev() {
             let length = self.transcript.len();

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 
 use gymkhana_driver::{Episode, EpisodeSeeds};
 use gymkhana_policy::{ReplayedPolicy, Sampling};
-use gymkhana_record::{EpisodeId, EpisodeRecord, Failure, Fork};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Failure, Fork};
 use tracing::{Instrument, info_span};
 
 use crate::episode::EpisodeStart;
@@ -104,6 +104,12 @@ impl<'a> EpisodeState<'a> {
         }
     }
 
+    /// Plays one recorded turn. Returns the ending if the episode ends with it.
+    async fn replay_turn(&mut self, policy: &ReplayedPolicy) -> Result<Option<Ending>, RolloutError> {
+        let generation = self.generate_reply(Actor::Policy(policy)).await?;
+        self.act(generation).await
+    }
+
     /// Ends a replay: later calls use these overrides, and outbound calls are made.
     fn end_replay(&mut self, overrides: Arc<ReplayOverrides>) {
         self.episode.end_replay(Arc::clone(&overrides.calls));
@@ -131,7 +137,7 @@ impl Rollout {
             }
         };
         while play.taken() < taken {
-            if let Some(ending) = play.advance(Actor::Policy(policy)).await? {
+            if let Some(ending) = play.replay_turn(policy).await? {
                 let why = play.episode.data.failures.last().map_or_else(|| format!("{ending:?}"), ToString::to_string);
                 return Err(ForkError::Diverged(format!("it ended after {} turns: {why}", play.taken())));
             }
@@ -278,7 +284,7 @@ impl Rollout {
                     return Ok(check);
                 }
             }
-            if base.advance(Actor::Policy(&policy)).await?.is_some() {
+            if base.replay_turn(&policy).await?.is_some() {
                 break;
             }
         }

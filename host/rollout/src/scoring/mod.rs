@@ -12,8 +12,8 @@ use gymkhana_rules::ProvokedReward;
 use gymkhana_sandbox::CallError;
 use tracing::{Instrument, info_span};
 
-use crate::episode::state::{Actor, EpisodePlan, milliseconds};
-use crate::episode::{EpisodeStart, play};
+use crate::episode::agent::play_with_agent_program;
+use crate::episode::state::{Actor, EpisodePlan, EpisodeState, milliseconds};
 use crate::metrics::WaitKind;
 use crate::plugins::RewardPlugin;
 use crate::replay::overrides::ReplayOverrides;
@@ -54,7 +54,13 @@ impl Rollout {
         };
         loop {
             let span = info_span!("episode", id = %plan.id);
-            let record = play(self, plan.clone(), actor).instrument(span).await?;
+            let episode = async {
+                if let Some(played) = play_with_agent_program(self, &plan, actor).await {
+                    return played;
+                }
+                EpisodeState::begin(self, plan.clone(), ReplayOverrides::default()).await?.to_end(actor).await
+            };
+            let record = episode.instrument(span).await?;
             if record.ending != Ending::Dropped || plan.id.attempt >= self.retries {
                 return Ok(record);
             }
@@ -71,10 +77,7 @@ impl Rollout {
             if record.id.phase == Phase::Served && record.agent.is_none() {
                 return Ok(self.replay_transcript(record).await);
             }
-            match self.begin_replay(record).await? {
-                EpisodeStart::Running(play) => play.to_end(Actor::Policy(&ReplayedPolicy::of(record))).await,
-                EpisodeStart::Finished(over) => Ok(*over),
-            }
+            self.begin_replay(record).await?.to_end(Actor::Policy(&ReplayedPolicy::of(record))).await
         });
         let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (record, recorded) in records.iter_mut().zip(recorded) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gymkhana_config::{Checkpoint, EnvironmentSettings, RunFile, SeatBinding};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeRecord, Phase, PolicyTurn, Seed, TaskRef, Turn};
-use gymkhana_rollout::PluginSet;
+use gymkhana_rollout::{PluginSet, StartAgent};
 use gymkhana_sandbox::GuestThreads;
 use gymkhana_trainer::TrainerSettings;
 use tokio::sync::Semaphore;
@@ -52,6 +52,8 @@ pub struct EvalRequest {
     pub samples: u32,
     /// Sampling of tokens.
     pub sampling: Sampling,
+    /// Starts the agent program of the run file; absent in a program without the gateway.
+    pub agents: Option<StartAgent>,
 }
 
 /// Result of an evaluation.
@@ -96,7 +98,8 @@ struct Played {
 /// # Errors
 /// If the plugins do not fit the run file, or the share of failed episodes exceeds `failures.limit`.
 pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> RunResult<Evaluated> {
-    let EvalRequest { mut file, plugins, assets, checkpoint, split, tasks, samples, sampling } = request;
+    let EvalRequest { mut file, plugins, assets, checkpoint, split, tasks, samples, sampling, agents } = request;
+    rollout::starts_agents(&file, agents.is_some())?;
     let parts = parts(&file, &checkpoint)?;
     (file.policy.checkpoint, file.policy.tiny) = (Some(checkpoint.clone()), None);
     if let Some(split) = split {
@@ -126,7 +129,7 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     }
     file.fit_model(seats.context()).user_error()?;
     let bound = environments::with_file(bound, &file);
-    let environments = Environments::open(&file, bound, || chat_format(seats.policy().files()), ordered)?;
+    let environments = Environments::open(&file, bound, || chat_format(seats.policy().files()), ordered, agents)?;
     for environment in environments.iter() {
         check_fit(environment, &environment.settings.rules.environment.eval, Seed(file.seed), seats.context()).await?;
     }

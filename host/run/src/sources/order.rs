@@ -1,4 +1,4 @@
-//! The order in which a stage draws demonstrations from its sources: shares by weight, and each source shuffled anew in
+//! The order in which a stage draws demonstrations from its sources: shares by weight, and each source shuffled again in
 //! every pass.
 
 use gymkhana_config::{SftStage, SourceKind};

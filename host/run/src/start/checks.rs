@@ -14,7 +14,7 @@ use gymkhana_sandbox::OptionalInterface;
 use gymkhana_trainer::PresetRequirement;
 
 use super::memory;
-use super::phases::{Assembled, OpenedRun, Pinned, Prepared, Resolved, Resumed, Seated};
+use super::phases::{Assembled, OpenedRun, Pinned, Prepared, Resumed};
 use super::request::RunRequest;
 use crate::agreement;
 use crate::oracle;
@@ -40,10 +40,11 @@ pub(crate) enum PhaseCheck<T> {
 }
 
 /// Checks before anything is opened.
-pub(crate) const REQUESTED: [PhaseCheck<RunRequest>; 1] = [PhaseCheck::Read(folder_is_free)];
+pub(crate) const REQUESTED: [PhaseCheck<RunRequest>; 2] =
+    [PhaseCheck::Read(folder_is_free), PhaseCheck::Read(starts_agents)];
 
 /// Checks of the run file by itself.
-pub(crate) const RESOLVED: [PhaseCheck<Resolved>; 2] =
+pub(crate) const RESOLVED: [PhaseCheck<RunRequest>; 2] =
     [PhaseCheck::Read(learns_from_server), PhaseCheck::Read(teachers_exist)];
 
 /// Checks of the run file against the plugins.
@@ -67,10 +68,6 @@ pub(crate) const REOPENED: [PhaseCheck<Resumed>; 4] = [
 
 /// Checks before models are opened.
 pub(crate) const PINNED: [PhaseCheck<Pinned>; 2] = [PhaseCheck::Read(same_seats), PhaseCheck::Read(memory::fits)];
-
-/// Checks of the models and the inference server.
-pub(crate) const SEATED: [PhaseCheck<Seated>; 2] =
-    [PhaseCheck::Read(served_model_is_updated), PhaseCheck::Read(context_fits)];
 
 /// Checks of the run file against the models and, when resuming, against the run's folder. The last ones start episodes
 /// of the first training task of each environment.
@@ -110,13 +107,13 @@ fn folder_is_free(request: &RunRequest) -> RunResult<()> {
     if request.resume { Ok(()) } else { taken::check(&request.out, request.overwrite) }
 }
 
-fn learns_from_server(run: &Resolved) -> RunResult<()> {
-    run.request.file.check_learns_from_server().user_error()
+fn learns_from_server(run: &RunRequest) -> RunResult<()> {
+    run.file.check_learns_from_server().user_error()
 }
 
 /// Checks teachers early, because they are opened only when their stage begins.
-fn teachers_exist(run: &Resolved) -> RunResult<()> {
-    for stage in &run.request.file.stages {
+fn teachers_exist(run: &RunRequest) -> RunResult<()> {
+    for stage in &run.file.stages {
         if let Stage::Rl(RlStage { name, teacher: Some(folder), .. }) = stage
             && !folder.join("config.json").is_file()
         {
@@ -151,6 +148,10 @@ fn deterministic_places(run: &Assembled) -> RunResult<()> {
     each(run, |bound| batch::deterministic_places(&run.file, &bound.set).map(drop))
 }
 
+fn starts_agents(request: &RunRequest) -> RunResult<()> {
+    rollout::starts_agents(&request.file, request.agents.is_some())
+}
+
 fn agent_can_play(run: &Assembled) -> RunResult<()> {
     each(run, |bound| rollout::check_agent(&run.file, &bound.set))
 }
@@ -180,14 +181,6 @@ fn same_seats(run: &Pinned) -> RunResult<()> {
         Some((resumed, begun)) => resume::same_seats(&resumed.folder, begun, &run.file, resumed.state.as_ref()),
         None => Ok(()),
     }
-}
-
-fn served_model_is_updated(run: &Seated) -> RunResult<()> {
-    weight_sync::check_served(&run.seats, &run.file)
-}
-
-fn context_fits(run: &Seated) -> RunResult<()> {
-    run.file.check_model(run.seats.context()).user_error()
 }
 
 fn run_file_holds(run: &OpenedRun) -> RunResult<()> {

@@ -1,4 +1,4 @@
-//! The start of a run in phases: requested → resolved → assembled → reopened → pinned → seated → opened → prepared.
+//! The start of a run in phases: requested → resolved → assembled → reopened → pinned → opened → prepared.
 //!
 //! Each phase owns the inputs of the next one and ends with its list of checks. Only [`Prepared::train`] writes, after
 //! the last list: all user errors are found before that.
@@ -12,7 +12,7 @@ mod warnings;
 use std::sync::Arc;
 
 use gymkhana_registry::Lock;
-use gymkhana_store::RunFolder;
+use gymkhana_store::{RunFolder, RunReader};
 use gymkhana_trainer::ModelFiles;
 
 pub use phases::Prepared;
@@ -21,17 +21,19 @@ pub use request::RunRequest;
 use crate::banner::Banner;
 use crate::metrics::MetricsListener;
 use crate::progress::ProgressMeter;
-use crate::resume::taken;
+use crate::resume::taken::{self, check_run};
 use crate::setup::chat::chat_files;
 use crate::stages::RunOutcome;
+use crate::state::TrainingState;
 use crate::training_run::TrainingRun;
 use checks::pass;
 use gymkhana_orchestration::chat::write_chat_files;
+use gymkhana_orchestration::grants::AssetFiles;
 use gymkhana_orchestration::places;
 use gymkhana_orchestration::plugins::PluginFile;
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
-use phases::{OpenedRun, Resolved};
+use phases::{OpenedRun, Resumed};
 
 /// Runs all checks, from the run file to the models.
 ///
@@ -40,9 +42,12 @@ use phases::{OpenedRun, Resolved};
 pub async fn prepare(mut request: RunRequest, reporter: Arc<dyn Reporter>) -> RunResult<Prepared> {
     pass(&request, &checks::REQUESTED).await?;
     let mut workers = request.workers.take();
-    let resolved = phases::resolve(request)?;
-    pass(&resolved, &checks::RESOLVED).await?;
-    let Resolved { request, assets } = resolved;
+    let resumed = request.resume.then(|| RunReader::open(&request.out).ok()).flatten();
+    resumed.as_ref().map_or(Ok(()), check_run)?;
+    request.file.check_trains().user_error()?;
+    request.file.stages.iter_mut().for_each(|stage| stage.resolve(&request.base));
+    let assets = AssetFiles::pin(&mut request.file.rules, &request.base, resumed.as_ref())?;
+    pass(&request, &checks::RESOLVED).await?;
     let listener = match request.metrics {
         Some(address) => Some(MetricsListener::bind(address)?),
         None => None,
@@ -55,15 +60,19 @@ pub async fn prepare(mut request: RunRequest, reporter: Arc<dyn Reporter>) -> Ru
         reporter.warn(&fewer);
     }
     warnings::of_settings(&assembled.file, &assembled.bound, reporter.as_ref())?;
-    let resumed = if request.resume { Some(phases::reopen(&request)?) } else { None };
-    if let Some(resumed) = &resumed {
-        pass(resumed, &checks::REOPENED).await?;
-    }
+    let resumed = match request.resume {
+        true => {
+            let folder = RunFolder::open_for_resume(&request.out)?;
+            let state = folder.reader().state::<TrainingState>()?;
+            let resumed = Resumed { folder, state, lock: request.lock.clone() };
+            pass(&resumed, &checks::REOPENED).await?;
+            Some(resumed)
+        }
+        false => None,
+    };
     let pinned = phases::pin(assembled, resumed, &reporter).await?;
     pass(&pinned, &checks::PINNED).await?;
-    let seated = phases::seat(pinned, &reporter).await?;
-    pass(&seated, &checks::SEATED).await?;
-    let opened = phases::open(seated, &reporter)?;
+    let opened = phases::open(pinned, request.agents, &reporter).await?;
     pass(&opened, &checks::OPENED).await?;
     if let Some(workers) = &mut workers {
         workers.connect().await?;

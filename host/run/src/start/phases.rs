@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use gymkhana_config::RunFile;
 use gymkhana_registry::Lock;
+use gymkhana_rollout::StartAgent;
 use gymkhana_sandbox::Sandbox;
-use gymkhana_store::{RunFolder, RunReader};
+use gymkhana_store::RunFolder;
 
-use super::request::RunRequest;
 use crate::metrics::MetricsListener;
 use crate::resume::begun_as;
-use crate::resume::taken::check_run;
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::{chat_files, chat_format};
 use crate::setup::models::Models;
@@ -28,12 +27,6 @@ use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::remote::RunWorkers;
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
-
-/// A request whose assets are pinned.
-pub(crate) struct Resolved {
-    pub request: RunRequest,
-    pub assets: AssetFiles,
-}
 
 /// A run whose plugins are compiled and bound.
 pub(crate) struct Assembled {
@@ -61,16 +54,6 @@ pub(crate) struct Pinned {
     pub resumed: Option<Resumed>,
     /// The run file at the start of a resumed run, if it can be read.
     pub begun: Option<RunFile>,
-}
-
-/// A run whose models are open and whose server is connected.
-pub(crate) struct Seated {
-    pub file: RunFile,
-    pub bound: Vec<BoundEnvironment>,
-    pub seats: SeatPolicies,
-    pub resumed: Option<Resumed>,
-    /// Number of episodes that a deterministic run generates concurrently.
-    pub places: Option<usize>,
 }
 
 /// A run that can play episodes.
@@ -103,16 +86,6 @@ pub struct Prepared {
     pub(crate) workers: Option<Box<dyn RunWorkers>>,
 }
 
-/// Pins the assets of the run file, and makes the paths of recorded data absolute.
-pub(crate) fn resolve(mut request: RunRequest) -> RunResult<Resolved> {
-    let resumed = request.resume.then(|| RunReader::open(&request.out).ok()).flatten();
-    resumed.as_ref().map_or(Ok(()), check_run)?;
-    request.file.check_trains().user_error()?;
-    request.file.stages.iter_mut().for_each(|stage| stage.resolve(&request.base));
-    let assets = AssetFiles::pin(&mut request.file.rules, &request.base, resumed.as_ref())?;
-    Ok(Resolved { request, assets })
-}
-
 /// Compiles and binds the plugins.
 pub(crate) async fn assemble(
     file: RunFile,
@@ -125,13 +98,6 @@ pub(crate) async fn assemble(
     let bound = environments::bind(&file, loaded).await?;
     let places = sandbox.counters().places;
     Ok(Assembled { file, bound, places, sandbox })
-}
-
-/// Opens the folder of a run for writing.
-pub(crate) fn reopen(request: &RunRequest) -> RunResult<Resumed> {
-    let folder = RunFolder::open_for_resume(&request.out)?;
-    let state = folder.reader().state::<TrainingState>()?;
-    Ok(Resumed { folder, state, lock: request.lock.clone() })
 }
 
 /// Downloads the models of the run file.
@@ -147,9 +113,14 @@ pub(crate) async fn pin(
     Ok(Pinned { file, bound, models, resumed, begun })
 }
 
-/// Opens the models of the run file, or those of the last checkpoint, and connects the inference server.
-pub(crate) async fn seat(pinned: Pinned, reporter: &Arc<dyn Reporter>) -> RunResult<Seated> {
-    let Pinned { file, bound, models, resumed, .. } = pinned;
+/// Opens the models of the run file, or those of the last checkpoint, connects the inference server, builds the rollout
+/// of each environment, and reads recorded demonstrations.
+pub(crate) async fn open(
+    pinned: Pinned,
+    agents: Option<StartAgent>,
+    reporter: &Arc<dyn Reporter>,
+) -> RunResult<OpenedRun> {
+    let Pinned { mut file, bound, models, resumed, .. } = pinned;
     let set = environments::first_set(&bound)?;
     let places = batch::deterministic_places(&file, set)?;
     let slots = places.map_or(file.policy.max_concurrent_sequences, |places| places * set.seats());
@@ -163,15 +134,10 @@ pub(crate) async fn seat(pinned: Pinned, reporter: &Arc<dyn Reporter>) -> RunRes
     let mut seats =
         seats::start(&file, &models, set, &seats::settings(&file, slots), left_off, &frozen, reporter).await?;
     weight_sync::connect(&mut seats, &file, reporter).await?;
-    Ok(Seated { file, bound, seats, resumed, places })
-}
-
-/// Builds the rollout of each environment, and reads recorded demonstrations.
-pub(crate) fn open(seated: Seated, reporter: &Arc<dyn Reporter>) -> RunResult<OpenedRun> {
-    let Seated { mut file, bound, seats, resumed, places } = seated;
+    weight_sync::check_served(&seats, &file)?;
     file.fit_model(seats.context()).user_error()?;
     let bound = environments::with_file(bound, &file);
-    let environments = Environments::open(&file, bound, || chat_format(seats.policy().files()), places)?;
+    let environments = Environments::open(&file, bound, || chat_format(seats.policy().files()), places, agents)?;
     let (folder, state) = resumed.map_or((None, None), |Resumed { folder, state, .. }| (Some(folder), state));
     let files = chat_files(seats.policy().files());
     let learner = LearningModel { files: &files, chat: environments.first().rollout.chat(), context: seats.context() };

@@ -8,6 +8,7 @@ use gymkhana_orchestration::RunResult;
 use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::remote::RunWorkers;
 use gymkhana_registry::Lock;
+use gymkhana_rollout::StartAgent;
 
 use crate::stop::StopRequest;
 
@@ -35,6 +36,8 @@ pub struct RunRequest {
     pub stop: StopRequest,
     /// Workers that play the episodes; absent if this process does.
     pub workers: Option<Box<dyn RunWorkers>>,
+    /// Starts the agent program of the run file; absent in a program without the gateway.
+    pub agents: Option<StartAgent>,
 }
 
 impl RunRequest {
@@ -62,6 +65,7 @@ impl RunRequest {
             trace: None,
             stop: StopRequest::default(),
             workers: None,
+            agents: None,
         }
     }
 }

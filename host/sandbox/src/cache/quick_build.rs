@@ -114,7 +114,7 @@ mod tests {
     use wasmtime::component::{Component, Linker};
     use wasmtime::{Engine, Store};
 
-    use crate::engine::{CodeForm, Weight, code_config};
+    use crate::engine::code_form::{CodeForm, Weight, code_config};
     use crate::{CompilerEffort, ProcessOwner, Sandbox, SandboxConfig};
 
     const MARK: &[u8] = KINDS[0].0;

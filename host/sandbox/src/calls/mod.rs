@@ -5,6 +5,7 @@
 pub(crate) mod environment;
 pub(crate) mod reward;
 pub(crate) mod tool;
+pub(crate) mod trajectory;
 
 use serde::{Deserialize, Serialize};
 use wasmtime::{Error, Result as EngineResult};

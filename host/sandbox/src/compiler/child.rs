@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_de
 use wasmtime::Engine;
 
 use super::{OUT_OF_MEMORY, REJECTED};
-use crate::engine::{CodeForm, Weight, code_config};
+use crate::engine::code_form::{CodeForm, Weight, code_config};
 use crate::{CompilerEffort, ProcessOwner};
 
 /// Exit status after a failure that is not the component's.

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use wasmtime::Engine;
 
-use crate::engine::CodeForm;
+use crate::engine::code_form::CodeForm;
 
 pub(crate) use error::{CompileError, CompilerFailure};
 pub use program::CompilerProgram;

@@ -14,7 +14,7 @@ use gymkhana_registry::Digest;
 use super::child::Job;
 use super::error::{CompileError, CompilerFailure};
 use super::{COMPILE_COMMAND, OUT_OF_MEMORY, REJECTED};
-use crate::engine::CodeForm;
+use crate::engine::code_form::CodeForm;
 
 /// Time for the compilation of one component. The largest plugin that we build takes a tenth of it on two slow cores.
 const DEADLINE: Duration = Duration::from_secs(300);

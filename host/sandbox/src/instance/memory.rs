@@ -69,7 +69,8 @@ mod tests {
     use wasmtime::{Engine, Instance, Module, Store};
 
     use super::*;
-    use crate::engine::{CodeForm, Weight, engine_config};
+    use crate::engine::code_form::{CodeForm, Weight};
+    use crate::engine::engine_config;
     use crate::{CompilerEffort, ProcessOwner};
 
     #[test]

@@ -134,7 +134,7 @@ mod tests {
     use wasmtime::{Engine, Instance, Module, Store};
 
     use super::*;
-    use crate::engine::{CodeForm, Weight, code_config};
+    use crate::engine::code_form::{CodeForm, Weight, code_config};
     use crate::mappings::MAX_LISTED;
     use crate::{CompilerEffort, ProcessOwner};
 

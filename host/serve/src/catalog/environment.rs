@@ -78,7 +78,7 @@ impl ServedEnvironment {
         Ok(Self { folder, facts, inside, described: described.user_error()?, rollout, rules, own_options: vec![] })
     }
 
-    /// The same with other options beside or in the place of its own.
+    /// The same with other options beside or instead of its own.
     ///
     /// # Errors
     /// If the plugin refuses an option or fails.

@@ -85,7 +85,7 @@ impl Records {
     ) -> Result<EpisodeId, ServeError> {
         let folder = self.folder(served, catalog).await?;
         let group = folder.next_number().ok_or_else(|| {
-            ServeError::host(ErrorKind::Full, "the episode cannot begin: the folder of records has no more ids")
+            ServeError::host(ErrorKind::Full, "the episode cannot begin: the folder of records has no free ids")
         })?;
         Ok(EpisodeId { stage: 0, phase: Phase::Served, step: 0, group, member: 0, attempt: 0 })
     }

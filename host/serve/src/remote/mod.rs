@@ -10,7 +10,7 @@
 //! the turn in progress, which another worker repeats from that state.
 
 mod agent;
-mod away;
+mod episode;
 mod host;
 mod instances;
 mod ledger;
@@ -18,12 +18,13 @@ mod messages;
 mod places;
 
 pub use agent::AgentWorkers;
-pub(crate) use away::{AskError, EpisodeStartError, RemoteEpisode};
+pub(crate) use episode::{RemoteEpisode, RemoteError, lost_worker};
 pub use host::EpisodeHost;
 pub(crate) use instances::{default_live, finish, restore, save};
 pub use messages::{
     EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, MAX_PLUGIN_STATE, PlaceAnswer, PlaceId, PlaceRequest,
     ProgramCall,
 };
+pub(crate) use places::unplaced;
 pub(crate) use places::{MAX_LOST, awaited_place};
 pub use places::{PlaceCounts, PlaceFuture, PlaceLost, SessionWorkers, WorkerPlace};

@@ -42,12 +42,10 @@ pub struct PlaceLost {
 /// Workers that one request may lose. A request that ends its worker must not end all of them.
 pub(crate) const MAX_LOST: u32 = 3;
 
-impl PlaceLost {
-    /// The error of an episode that no worker could take.
-    pub(crate) fn unplaced(&self) -> ServeError {
-        let message = format!("the episode has no worker: {self}, as others before\nhint: repeat the request later");
-        ServeError::host(ErrorKind::Failed, message)
-    }
+/// The error of an episode that no worker could take. `lost` says how the last one was lost.
+pub(crate) fn unplaced(lost: &str) -> ServeError {
+    let message = format!("the episode has no worker: {lost}, as others before\nhint: repeat the request later");
+    ServeError::host(ErrorKind::Failed, message)
 }
 
 /// Time between two looks for a place that a worker gives back.

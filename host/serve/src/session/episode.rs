@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_chat::ThoughtMarks;
-use gymkhana_driver::{EpisodeData, Extent, Reply, StartFailure};
+use gymkhana_driver::{EpisodeData, Extent, NoHooks, Reply, StartFailure};
 use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord, Failure, Seed, TaskRef, Turn};
 use gymkhana_rules::Limits;
 
@@ -13,7 +13,7 @@ use super::place::LivePlace;
 use super::types::{CallAnswer, ResetResult, TurnAnswer, TurnRequest};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, Owner, ServeError};
-use crate::remote::{AskError, EpisodeStartError, FinishOrder, PlaceLost};
+use crate::remote::{FinishOrder, RemoteError};
 
 /// What the host knows of an episode, live or parked.
 #[derive(Debug, Clone)]
@@ -41,16 +41,6 @@ pub(super) struct EndedEpisode {
     pub(super) facts: EpisodeFacts,
 }
 
-/// An episode that did not start.
-pub(super) enum NotStarted {
-    /// The environment did not start: the record and the error.
-    Recorded(Box<EpisodeRecord>, ServeError),
-    /// The worker answered with an error.
-    Failed(ServeError),
-    /// The worker is lost, and nothing has happened.
-    Lost(PlaceLost),
-}
-
 impl ActiveEpisode {
     /// Starts an episode at its place.
     pub(super) async fn start(
@@ -58,10 +48,9 @@ impl ActiveEpisode {
         limits: &Limits,
         place: &LivePlace,
         (record, task, seed): (EpisodeId, TaskRef, Seed),
-    ) -> Result<(Self, ResetResult), NotStarted> {
+    ) -> Result<(Self, ResetResult), RemoteError> {
         let facts = EpisodeFacts { record, task: task.clone(), seed, begun: Instant::now(), turns: 0, last: None };
-        let player = EpisodeLocation::start(place, served, limits, task.clone(), seed).await;
-        let player = player.map_err(|error| NotStarted::new(&facts, error))?;
+        let player = EpisodeLocation::start(place, served, limits, task.clone(), seed).await?;
         let data = player.data();
         let opened = ResetResult {
             task,
@@ -82,7 +71,7 @@ impl ActiveEpisode {
     ///
     /// # Errors
     /// If another seat or another turn is meant, or the worker is lost; the episode is then as before.
-    pub(super) async fn act(&mut self, limits: &Limits, action: TurnRequest) -> Result<TurnAnswer, AskError> {
+    pub(super) async fn act(&mut self, limits: &Limits, action: TurnRequest) -> Result<TurnAnswer, RemoteError> {
         let TurnRequest { seat, reply, turn } = action;
         let reply = without_thoughts(reply);
         if let Some(again) = self.facts.repeated(&reply, turn)? {
@@ -94,7 +83,10 @@ impl ActiveEpisode {
             return Err(ServeError::agent(ErrorKind::OutOfOrder, message).into());
         }
         let (seat, before) = (data.seat, data.extent());
-        let ending = self.player.turn(reply.clone()).await?;
+        let ending = match &mut self.player {
+            EpisodeLocation::Local(episode) => episode.take_turn(&mut NoHooks, reply.clone(), u32::MAX).await,
+            EpisodeLocation::Remote(episode) => episode.turn(reply.clone()).await?,
+        };
         let number = self.facts.turns;
         self.facts.turns += 1;
         let ending = ending.or_else(|| self.reached(limits));
@@ -112,7 +104,7 @@ impl ActiveEpisode {
         self: Box<Self>,
         served: &ServedEnvironment,
         ending: Ending,
-    ) -> Result<EndedEpisode, (Box<Self>, AskError)> {
+    ) -> Result<EndedEpisode, (Box<Self>, RemoteError)> {
         let Self { player, facts } = *self;
         let order = FinishOrder {
             record: facts.record,
@@ -257,25 +249,18 @@ impl EndedEpisode {
     }
 }
 
-impl NotStarted {
-    fn new(facts: &EpisodeFacts, error: EpisodeStartError) -> Self {
-        let StartFailure { failure, exchanges, logs } = match error {
-            EpisodeStartError::Environment(failed) => failed,
-            EpisodeStartError::Failed(error) => return Self::Failed(error),
-            EpisodeStartError::Lost(lost) => return Self::Lost(lost),
-        };
-        let invalid = failure.kind == gymkhana_record::FailureKind::Refused;
-        let error = match &failure.at {
-            Boundary::Environment(_) if invalid => ServeError::bad_input(failure.to_string()),
-            _ => ServeError::from(&failure),
-        };
-        let ending = if failure.kind.is_hosts() { Ending::Dropped } else { Ending::EnvironmentFailed };
-        let record = EpisodeRecord {
-            exchanges,
-            logs,
-            failures: vec![failure],
-            ..EpisodeRecord::new(facts.record, facts.task.clone(), facts.seed, ending)
-        };
-        Self::Recorded(Box::new(record), error)
-    }
+/// Record and error of an episode whose environment did not start.
+pub(super) fn not_started(
+    (record, task, seed): (EpisodeId, TaskRef, Seed),
+    failed: StartFailure,
+) -> (EpisodeRecord, ServeError) {
+    let StartFailure { failure, exchanges, logs } = failed;
+    let invalid = failure.kind == gymkhana_record::FailureKind::Refused;
+    let error = match &failure.at {
+        Boundary::Environment(_) if invalid => ServeError::bad_input(failure.to_string()),
+        _ => ServeError::from(&failure),
+    };
+    let ending = if failure.kind.is_hosts() { Ending::Dropped } else { Ending::EnvironmentFailed };
+    let failures = vec![failure];
+    (EpisodeRecord { exchanges, logs, failures, ..EpisodeRecord::new(record, task, seed, ending) }, error)
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gymkhana_driver::{Episode, EpisodeData, EpisodeSeeds, NoHooks, Reply};
-use gymkhana_record::{Ending, EpisodeRecord, NamedValue, Seed, TaskRef};
+use gymkhana_driver::{Episode, EpisodeData, EpisodeSeeds};
+use gymkhana_record::{EpisodeRecord, NamedValue, Seed, TaskRef};
 use gymkhana_rules::Limits;
 use gymkhana_sandbox::Image;
 
 use super::place::LivePlace;
 use crate::catalog::ServedEnvironment;
 use crate::error::ServeError;
-use crate::remote::{self, AskError, EpisodeOrigin, EpisodeStartError, FinishOrder, RemoteEpisode};
+use crate::remote::{self, EpisodeOrigin, FinishOrder, RemoteEpisode, RemoteError};
 
 /// An episode with its instances.
 pub(super) enum EpisodeLocation {
@@ -37,13 +37,13 @@ impl EpisodeLocation {
         limits: &Limits,
         task: TaskRef,
         seed: Seed,
-    ) -> Result<Self, EpisodeStartError> {
+    ) -> Result<Self, RemoteError> {
         match place {
-            LivePlace::Here { .. } => {
+            LivePlace::Local { .. } => {
                 let started = served.described().open(task, EpisodeSeeds::of(seed), limits.episode_bytes).await;
-                started.map(|episode| Self::Local(Box::new(episode))).map_err(EpisodeStartError::Environment)
+                started.map(|episode| Self::Local(Box::new(episode))).map_err(RemoteError::NotStarted)
             }
-            LivePlace::Away(worker) => {
+            LivePlace::Remote(worker) => {
                 let (origin, seats) = (EpisodeOrigin::of(served, seed), served.described().info().seats.len());
                 let started = RemoteEpisode::start(Arc::clone(worker), origin, seats, task).await?;
                 Ok(Self::Remote(Box::new(started)))
@@ -58,10 +58,10 @@ impl EpisodeLocation {
         data: EpisodeData,
         plugins: &Arc<[u8]>,
         seed: Seed,
-    ) -> Result<Self, AskError> {
+    ) -> Result<Self, RemoteError> {
         match place {
-            LivePlace::Here { .. } => Ok(Self::Local(Box::new(remote::restore(served, data, plugins, seed).await?))),
-            LivePlace::Away(worker) => {
+            LivePlace::Local { .. } => Ok(Self::Local(Box::new(remote::restore(served, data, plugins, seed).await?))),
+            LivePlace::Remote(worker) => {
                 let (origin, plugins) = (EpisodeOrigin::of(served, seed), Arc::clone(plugins));
                 let restored = RemoteEpisode::restore(Arc::clone(worker), origin, data, plugins).await?;
                 Ok(Self::Remote(Box::new(restored)))
@@ -95,16 +95,8 @@ impl EpisodeLocation {
         }
     }
 
-    /// Takes a turn of the seat to move.
-    pub(super) async fn turn(&mut self, reply: Reply) -> Result<Option<Ending>, AskError> {
-        match self {
-            Self::Local(episode) => Ok(episode.take_turn(&mut NoHooks, reply, u32::MAX).await),
-            Self::Remote(episode) => episode.turn(reply).await,
-        }
-    }
-
     /// The environment's values for rewards and teachers.
-    pub(super) async fn privileged(&mut self) -> Result<Vec<NamedValue>, AskError> {
+    pub(super) async fn privileged(&mut self) -> Result<Vec<NamedValue>, RemoteError> {
         match self {
             Self::Local(episode) => Ok(episode.privileged().await.map_err(ServeError::from)?),
             Self::Remote(episode) => episode.privileged().await,
@@ -112,7 +104,7 @@ impl EpisodeLocation {
     }
 
     /// A picture of the state.
-    pub(super) async fn render(&mut self) -> Result<Image, AskError> {
+    pub(super) async fn render(&mut self) -> Result<Image, RemoteError> {
         match self {
             Self::Local(episode) => Ok(episode.render().await.map_err(ServeError::from)?),
             Self::Remote(episode) => episode.render().await,
@@ -125,7 +117,7 @@ impl EpisodeLocation {
         served: &ServedEnvironment,
         begun: Instant,
         order: FinishOrder,
-    ) -> Result<Box<EpisodeRecord>, (Self, AskError)> {
+    ) -> Result<Box<EpisodeRecord>, (Self, RemoteError)> {
         match self {
             Self::Local(episode) => Ok(remote::finish(served, *episode, begun, order).await),
             Self::Remote(mut episode) => {

@@ -9,14 +9,14 @@ use crate::remote::WorkerPlace;
 /// Right to live plugin instances; returned when dropped.
 pub(super) enum LivePlace {
     /// In this process.
-    Here { _permit: OwnedSemaphorePermit },
+    Local { _permit: OwnedSemaphorePermit },
     /// At a worker. The episode there holds it, too.
-    Away(Arc<dyn WorkerPlace>),
+    Remote(Arc<dyn WorkerPlace>),
 }
 
 impl LivePlace {
     /// The place of a permit.
     pub(super) fn of(permit: OwnedSemaphorePermit) -> Self {
-        Self::Here { _permit: permit }
+        Self::Local { _permit: permit }
     }
 }

@@ -30,20 +30,20 @@ pub(super) struct Places {
 
 /// Where places are.
 enum PlaceSource {
-    Here { free: Arc<Semaphore>, total: usize },
-    Away(Arc<dyn SessionWorkers>),
+    Local { free: Arc<Semaphore>, total: usize },
+    Remote(Arc<dyn SessionWorkers>),
 }
 
 impl Places {
     /// This number of places in this process. A request waits for one as long as `wait`.
     pub(super) fn new(total: usize, wait: Duration) -> Self {
         let total = total.clamp(1, Semaphore::MAX_PERMITS);
-        Self::of(PlaceSource::Here { free: Arc::new(Semaphore::new(total)), total }, wait)
+        Self::of(PlaceSource::Local { free: Arc::new(Semaphore::new(total)), total }, wait)
     }
 
     /// The places of workers.
-    pub(super) fn away(workers: Arc<dyn SessionWorkers>, wait: Duration) -> Self {
-        Self::of(PlaceSource::Away(workers), wait)
+    pub(super) fn remote(workers: Arc<dyn SessionWorkers>, wait: Duration) -> Self {
+        Self::of(PlaceSource::Remote(workers), wait)
     }
 
     fn of(source: PlaceSource, wait: Duration) -> Self {
@@ -53,11 +53,11 @@ impl Places {
     /// Numbers of places.
     pub(super) fn counts(&self) -> PlaceCounts {
         match &self.source {
-            PlaceSource::Here { free, total } => {
+            PlaceSource::Local { free, total } => {
                 let taken = total.saturating_sub(free.available_permits());
                 PlaceCounts { workers: 0, places: *total, taken }
             }
-            PlaceSource::Away(workers) => workers.counts(),
+            PlaceSource::Remote(workers) => workers.counts(),
         }
     }
 
@@ -92,8 +92,8 @@ impl Places {
     /// A free place.
     fn take(&self) -> Option<LivePlace> {
         match &self.source {
-            PlaceSource::Here { free, .. } => Arc::clone(free).try_acquire_owned().ok().map(LivePlace::of),
-            PlaceSource::Away(workers) => workers.take().map(LivePlace::Away),
+            PlaceSource::Local { free, .. } => Arc::clone(free).try_acquire_owned().ok().map(LivePlace::of),
+            PlaceSource::Remote(workers) => workers.take().map(LivePlace::Remote),
         }
     }
 
@@ -101,17 +101,17 @@ impl Places {
     async fn wait_until(&self, deadline: Instant) -> Option<LivePlace> {
         match &self.source {
             // The semaphore is never closed.
-            PlaceSource::Here { free, .. } => {
+            PlaceSource::Local { free, .. } => {
                 let permit = timeout_at(deadline, Arc::clone(free).acquire_owned()).await;
                 permit.ok()?.ok().map(LivePlace::of)
             }
-            PlaceSource::Away(workers) => awaited_place(&**workers, deadline).await.map(LivePlace::Away),
+            PlaceSource::Remote(workers) => awaited_place(&**workers, deadline).await.map(LivePlace::Remote),
         }
     }
 
     fn full(&self) -> ServeError {
         let (PlaceCounts { workers, places, .. }, seconds) = (self.counts(), self.wait.as_secs_f64());
-        let message = if matches!(self.source, PlaceSource::Away(_)) && workers == 0 {
+        let message = if matches!(self.source, PlaceSource::Remote(_)) && workers == 0 {
             format!(
                 "no place is free: no worker joined for {seconds} s\nhint: start `host worker` with the address of the \
                  bus, or repeat the request later"

@@ -9,7 +9,7 @@ use super::place::LivePlace;
 use super::shared::SessionContext;
 use super::state::{Play, SessionState};
 use crate::error::{ErrorKind, ServeError};
-use crate::remote::{AskError, MAX_LOST, PlaceLost};
+use crate::remote::{MAX_LOST, RemoteError, lost_worker, unplaced};
 
 /// Relocations of an episode in one request.
 #[derive(Default)]
@@ -26,12 +26,9 @@ impl Relocations {
         &mut self,
         shared: &SessionContext,
         state: &mut SessionState,
-        error: AskError,
+        error: RemoteError,
     ) -> Result<(), ServeError> {
-        let lost = match error {
-            AskError::Failed(error) => return Err(error),
-            AskError::Lost(lost) => lost,
-        };
+        let lost = lost_worker(error)?;
         self.made += 1;
         if self.made > MAX_LOST {
             let why = format!("{lost}, as {MAX_LOST} others did in the same request");
@@ -70,13 +67,13 @@ impl SessionState {
                     self.play = Play::Live(Box::new(ActiveEpisode { player, facts }));
                     return Ok(());
                 }
-                Err(AskError::Failed(error)) => return Err(error),
-                Err(AskError::Lost(lost)) => {
+                Err(error) => {
+                    let lost = lost_worker(error)?;
                     tracing::warn!("an episode was not restored: {lost}");
                     self.place = None;
                     lost_workers += 1;
                     if lost_workers > MAX_LOST {
-                        return Err(lost.unplaced());
+                        return Err(unplaced(&lost));
                     }
                 }
             }
@@ -84,7 +81,7 @@ impl SessionState {
     }
 
     /// Continues the episode of a lost worker at another one.
-    async fn recover(&mut self, shared: &SessionContext, lost: &PlaceLost) -> Result<(), ServeError> {
+    async fn recover(&mut self, shared: &SessionContext, lost: &str) -> Result<(), ServeError> {
         // The front has the state of the plugins, so that parking asks no worker.
         if !self.park().await {
             return Err(self.lose(shared, &format!("{lost}, and the episode has no snapshot")).await);

@@ -13,7 +13,7 @@ use tracing::{Instrument, info_span};
 
 use super::ended::check_scored;
 use super::entry::Entry;
-use super::episode::{ActiveEpisode, EndedEpisode, NotStarted};
+use super::episode::{ActiveEpisode, EndedEpisode, not_started};
 use super::id::SessionId;
 use super::relocations::Relocations;
 use super::shared::{SessionContext, unknown};
@@ -22,7 +22,7 @@ use super::types::{CallAnswer, Closed, EpisodeScore, LastObservation, ResetResul
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, Owner, ServeError};
 use crate::protocol::Protocol;
-use crate::remote::MAX_LOST;
+use crate::remote::{MAX_LOST, RemoteError, lost_worker, unplaced};
 
 /// A session of one client. Clones are the same session; dropping them closes nothing.
 #[derive(Clone)]
@@ -253,14 +253,13 @@ impl ClientSession {
     /// If the session is closed already, or a deadline passes: the session is then closed after its present request.
     pub async fn close(&self) -> Result<Option<Closed>, ServeError> {
         self.shared.remove(&self.entry);
-        self.run_unchecked(Instances::Last, |shared, state| Box::pin(close(shared, state, Ending::EarlyStopped))).await
+        self.run(Instances::Last, |shared, state| Box::pin(close(shared, state, Ending::EarlyStopped))).await
     }
 
     /// Closes the session for a reason of the server.
     pub(super) async fn end(&self, ending: Ending) {
         self.shared.remove(&self.entry);
-        let closed =
-            self.run_unchecked(Instances::Last, move |shared, state| Box::pin(close(shared, state, ending))).await;
+        let closed = self.run(Instances::Last, move |shared, state| Box::pin(close(shared, state, ending))).await;
         if let Err(error) = closed {
             tracing::warn!(session = %self.entry.id, %error, "a session could not be closed in time");
         }
@@ -288,64 +287,59 @@ impl ClientSession {
         .await
     }
 
-    /// Runs a request after those before it, unless the server is shutting down.
+    /// Runs a request after those before it. While the server is shutting down, only the last request of a session runs.
     async fn run<T: Send + 'static>(
         &self,
         instances: Instances,
         work: impl for<'a> FnOnce(&'a SessionContext, &'a mut SessionState) -> SessionFuture<'a, T> + Send + 'static,
     ) -> Result<T, ServeError> {
-        self.shared.check_open()?;
-        self.run_unchecked(instances, work).await
-    }
-
-    async fn run_unchecked<T: Send + 'static>(
-        &self,
-        instances: Instances,
-        work: impl for<'a> FnOnce(&'a SessionContext, &'a mut SessionState) -> SessionFuture<'a, T> + Send + 'static,
-    ) -> Result<T, ServeError> {
+        if instances != Instances::Last {
+            self.shared.check_open()?;
+        }
         let since = Instant::now();
-        let result = self.run_in_turn(instances, work).await;
+        let result = async {
+            let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
+            shared.touch(&entry);
+            let deadline = since + shared.limits.request();
+            let state = timeout_at(deadline, Arc::clone(&entry.state).lock_owned()).await;
+            let mut state = state.map_err(|_| busy())?;
+            if state.closed {
+                return Err(unknown(&entry.id));
+            }
+            if instances == Instances::New || instances == Instances::Present && state.is_parked() {
+                state.take_place(&shared).await?;
+            }
+            let span =
+                info_span!("session", id = %entry.id, protocol = entry.protocol.label(), client = entry.client.name());
+            let owner = if state.served.is_tools_only() { Owner::Tool } else { Owner::Environment };
+            let task = async move {
+                let result = async {
+                    make_live(&shared, &mut state, instances).await?;
+                    work(&shared, &mut state).await
+                };
+                let result = result.await;
+                settle(&shared, &entry, &mut state);
+                result
+            };
+            self.shared.call_until(deadline, owner, task.instrument(span)).await
+        };
+        let result = result.await;
         self.shared.metrics.finished(self.entry.protocol, result.as_ref().err(), since.elapsed());
         result
     }
+}
 
-    async fn run_in_turn<T: Send + 'static>(
-        &self,
-        instances: Instances,
-        work: impl for<'a> FnOnce(&'a SessionContext, &'a mut SessionState) -> SessionFuture<'a, T> + Send + 'static,
-    ) -> Result<T, ServeError> {
-        let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
-        shared.touch(&entry);
-        let deadline = Instant::now() + shared.limits.request();
-        let state = timeout_at(deadline, Arc::clone(&entry.state).lock_owned()).await;
-        let mut state = state.map_err(|_| busy())?;
-        if state.closed {
-            return Err(unknown(&entry.id));
-        }
-        if instances == Instances::New || instances == Instances::Present && state.is_parked() {
-            state.take_place(&shared).await?;
-        }
-        let span =
-            info_span!("session", id = %entry.id, protocol = entry.protocol.label(), client = entry.client.name());
-        let owner = if state.served.is_tools_only() { Owner::Tool } else { Owner::Environment };
-        let task = async move {
-            let result = async {
-                match instances {
-                    Instances::None => {}
-                    // Most requests find a live episode, and their futures stay small.
-                    _ if !state.is_parked() => {}
-                    Instances::Present | Instances::New => Box::pin(state.unpark(&shared)).await?,
-                    // Without instances, the record is what the host knows.
-                    Instances::Last => drop(Box::pin(state.unpark(&shared)).await),
-                }
-                work(&shared, &mut state).await
-            };
-            let result = result.await;
-            settle(&shared, &entry, &mut state);
-            result
-        };
-        self.shared.call_until(deadline, owner, task.instrument(span)).await
+/// Makes a parked episode live again, if the request needs instances. Most requests find a live episode, and their
+/// futures stay small.
+async fn make_live(shared: &SessionContext, state: &mut SessionState, instances: Instances) -> Result<(), ServeError> {
+    match instances {
+        Instances::None => {}
+        _ if !state.is_parked() => {}
+        Instances::Present | Instances::New => Box::pin(state.unpark(shared)).await?,
+        // Without instances, the record is what the host knows.
+        Instances::Last => drop(Box::pin(state.unpark(shared)).await),
     }
+    Ok(())
 }
 
 /// Returns the place of a session without a live episode, and notes the use of one with.
@@ -417,18 +411,19 @@ async fn start(
         let place = state.take_place(shared).await?;
         match ActiveEpisode::start(&served, &shared.episode, place, what.clone()).await {
             Ok(started) => return Ok(started),
-            Err(NotStarted::Recorded(record, error)) => {
+            Err(RemoteError::NotStarted(failed)) => {
+                let (record, error) = not_started(what, failed);
                 // The first error is the reason.
                 let _ = shared.records.store(&served, &shared.catalog, &record).await;
                 return Err(error);
             }
-            Err(NotStarted::Failed(error)) => return Err(error),
-            Err(NotStarted::Lost(lost)) => {
+            Err(error) => {
+                let lost = lost_worker(error)?;
                 tracing::warn!("an episode starts at another worker: {lost}");
                 state.place = None;
                 lost_workers += 1;
                 if lost_workers > MAX_LOST {
-                    return Err(lost.unplaced());
+                    return Err(unplaced(&lost));
                 }
             }
         }

@@ -34,7 +34,7 @@ const RUNNING_PER_CORE: usize = 2;
 /// Time between two attempts to write records that could not be written.
 const WRITE_AGAIN: Duration = Duration::from_millis(500);
 /// Requests to workers that wait for their answers at the same time by default.
-const RUNNING_AWAY: usize = 4096;
+const RUNNING_AT_WORKERS: usize = 4096;
 
 /// The sessions of all clients and endpoints. Clones share one table.
 #[derive(Clone)]
@@ -64,8 +64,8 @@ impl SessionTable {
         guests: Handle,
         workers: Arc<dyn SessionWorkers>,
     ) -> Self {
-        let places = Places::away(workers, config.sessions.wait());
-        Self::with_places(catalog, config, records, guests, (places, RUNNING_AWAY))
+        let places = Places::remote(workers, config.sessions.wait());
+        Self::with_places(catalog, config, records, guests, (places, RUNNING_AT_WORKERS))
     }
 
     fn with_places(

@@ -19,7 +19,7 @@ pub enum SessionTarget {
     Environment {
         /// Its name, short or with its namespace; `None` for the only one.
         name: Option<String>,
-        /// Options in the place of those of the configuration; empty for those alone.
+        /// Options instead of those of the configuration; empty for those alone.
         options: Vec<NamedValue>,
     },
     /// The tools without an environment. The session begins at once:

@@ -20,7 +20,8 @@ use crate::StoreError;
 use crate::episodes::entry::SerializedRecord;
 use crate::episodes::journal::Journal;
 use crate::episodes::part::{read_part, write_part};
-use crate::episodes::reader::{EpisodeReader, journal_path, part_path};
+use crate::episodes::reader::EpisodeReader;
+use crate::names::{journal_path, part_path};
 
 /// Writer of a run's episodes.
 #[derive(Debug)]

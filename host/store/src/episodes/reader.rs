@@ -10,9 +10,7 @@ use crate::episodes::entry::SerializedRecord;
 use crate::episodes::journal::{self, Recovered};
 use crate::episodes::part::{read_ids, read_part};
 use crate::fs::names_in;
-
-/// Prefix of the names of journals.
-const JOURNAL: &str = "journal-";
+use crate::names::{JOURNAL, journal_path, part_path};
 
 /// Reader of a run's episodes. Each episode occurs once.
 #[derive(Debug, Clone)]
@@ -123,21 +121,6 @@ impl EpisodeReader {
         let journalled = self.journalled.iter().map(|entry| &entry.record).filter(move |record| is_wanted(&record.id));
         stored.chain(journalled.map(|record| Ok(record.clone())))
     }
-}
-
-/// Path of the part of this number.
-pub(crate) fn part_path(folder: &Path, number: u32) -> PathBuf {
-    folder.join(format!("part-{number:06}.parquet"))
-}
-
-/// Path of the journal of this number, which becomes the part of the same number.
-pub(crate) fn journal_path(folder: &Path, number: u32) -> PathBuf {
-    folder.join(format!("{JOURNAL}{number:06}.log"))
-}
-
-/// Whether a file of this name is a journal.
-pub(crate) fn is_journal(name: &str) -> bool {
-    name.starts_with(JOURNAL)
 }
 
 /// Sorted numbers of the parts in a folder.

@@ -69,6 +69,18 @@ impl Builder {
     }
 }
 
+impl Str {
+    /// The characters between two byte offsets; origins are kept, and runs from outside become derived.
+    pub(crate) fn part(&self, start: usize, end: usize) -> Self {
+        if let Some(mark) = self.only_mark() {
+            return Self::marked(self.as_str().get(start..end).unwrap_or_default(), mark.derived());
+        }
+        let mut builder = Builder::default();
+        builder.add_part(self, start, end);
+        builder.finish()
+    }
+}
+
 /// Whether two neighbouring runs with this mark are one run.
 fn merges(mark: Mark) -> bool {
     mark.origin == Origin::Template || mark.form == Form::Derived

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Builder, Form, Origin, TextRun};
+use super::{Form, Origin, TextRun};
 
 /// Origin and form of some characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,17 +151,6 @@ impl Str {
         let outside = self.segments().map(|(_, mark)| mark).find(|mark| mark.origin != Origin::Template);
         let mark = outside.map_or(Mark::OWN, Mark::derived);
         Self { text: Arc::from(text), marks: MarkSet::One(mark), is_markup: false }
-    }
-
-    /// The characters between two byte offsets; origins are kept, and runs from outside become derived.
-    pub(crate) fn part(&self, start: usize, end: usize) -> Self {
-        if let MarkSet::One(mark) = &self.marks {
-            let text = Arc::from(self.text.get(start..end).unwrap_or_default());
-            return Self { text, marks: MarkSet::One(mark.derived()), is_markup: false };
-        }
-        let mut builder = Builder::default();
-        builder.add_part(self, start, end);
-        builder.finish()
     }
 }
 

@@ -41,7 +41,7 @@ impl Average {
         parameters.approach(model.trained(), 1.0 - decay).map_err(torch())
     }
 
-    /// Puts the average in the place of the model's weights if `average`, else the weights back. Returns whether the
+    /// Replaces the model's weights by the average if `average`, else restores them. Returns whether the
     /// model changed.
     ///
     /// # Errors

@@ -2,8 +2,12 @@
 
 use tch::Kind;
 
-use super::{EMBEDDING, OUTPUT_LAYER};
 use crate::{ModelConfig, TrainerSettings, device};
+
+/// Name of the embedding.
+pub(crate) const EMBEDDING: &str = "model.embed_tokens.weight";
+/// Name of the output layer, which a model with tied embeddings does not have.
+pub(crate) const OUTPUT_LAYER: &str = "lm_head.weight";
 
 /// Number formats in which forward passes read a model's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,9 +23,9 @@ use crate::{Lora, ModelConfig, TrainerError, TrainerSettings, loss};
 use rotary::Rotary;
 
 pub(crate) use attention::{Sight, VisibleKeys};
-pub(crate) use formats::Formats;
+pub(crate) use formats::{EMBEDDING, Formats, OUTPUT_LAYER};
 pub(crate) use rotary::Angles;
-pub(crate) use weights::{EMBEDDING, OUTPUT_LAYER, shapes};
+pub(crate) use weights::shapes;
 use weights::{LayerWeights, QueryKeyWeights, WeightSource};
 
 pub use weights::Weights;

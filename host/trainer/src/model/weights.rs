@@ -3,18 +3,13 @@
 
 use tch::{Kind, Tensor};
 
-use super::formats::Formats;
+use super::formats::{EMBEDDING, Formats, OUTPUT_LAYER};
 use super::mlp::{Dense, GateUp, Mlp, Sparse};
 use super::product::Linear;
 use super::product::product;
 use crate::config::{Experts, QueryKeyNorm, SHARED_EXPERT};
 use crate::parameters::Parameters;
 use crate::{ModelConfig, lora};
-
-/// Name of the embedding.
-pub(crate) const EMBEDDING: &str = "model.embed_tokens.weight";
-/// Name of the output layer, which a model with tied embeddings does not have.
-pub(crate) const OUTPUT_LAYER: &str = "lm_head.weight";
 
 /// Weights of a forward pass. Matrices that multiply the same input are concatenated.
 #[derive(Debug)]

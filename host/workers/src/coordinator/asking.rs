@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::CoordinatorLoop;
 use super::registry::{Gone, ReservedPlace};
-use crate::codec::{MessageDirection, ParcelError, ParcelHeader, Parts};
+use crate::codec::{CodecError, MessageDirection, MessageHeader, Parts};
 use crate::objects::PutError;
 use crate::signature::WorkerKeys;
 
@@ -29,11 +29,11 @@ const STORING: Duration = Duration::from_secs(10);
 const MAX_MIB: u32 = 2 << 10;
 
 /// Room for answers that are read as objects.
-pub(super) struct LargeParcels {
+pub(super) struct LargeMessages {
     mebibytes: Semaphore,
 }
 
-impl Default for LargeParcels {
+impl Default for LargeMessages {
     fn default() -> Self {
         Self { mebibytes: Semaphore::new(MAX_MIB as usize) }
     }
@@ -106,7 +106,7 @@ impl Drop for TakenWorkerPlace {
         self.address.front.host.spawn(async move {
             // The worker has a place for another episode when it has forgotten this one, or is gone.
             let _ = asking.await;
-            address.front.roster().free(&address.id);
+            address.front.members().free(&address.id);
         });
     }
 }
@@ -141,18 +141,18 @@ impl Address {
             match self.send(number, message.clone()).await {
                 Sent::Answered(header, body) => match self.read(&header, &body).await {
                     Ok(answer) => return Ok(answer),
-                    Err(ParcelError::Refused(why)) => return Err(self.expelled(&why)),
-                    Err(ParcelError::Damaged(why)) => {
+                    Err(CodecError::Refused(why)) => return Err(self.expelled(&why)),
+                    Err(CodecError::Damaged(why)) => {
                         self.front.dropped.add("an answer", &why);
                         tokio::time::sleep(AGAIN).await;
                     }
-                    Err(ParcelError::Away(why)) => {
+                    Err(CodecError::Unreachable(why)) => {
                         tracing::debug!("an answer of worker {} was not read: {why}", self.name);
                         tokio::time::sleep(RETRY_DELAY).await;
                     }
                 },
                 Sent::Refused(why) => return Err(self.expelled(&why)),
-                Sent::Away => tokio::time::sleep(RETRY_DELAY).await,
+                Sent::Unreachable => tokio::time::sleep(RETRY_DELAY).await,
                 Sent::Silent => {}
             }
         }
@@ -171,7 +171,7 @@ impl Address {
         loop {
             match self.front.office.pack(MessageDirection::ToWorker, address, &parts).await {
                 Ok(message) => return Ok(message),
-                Err(PutError::Away(why)) if Instant::now() < deadline => {
+                Err(PutError::Unreachable(why)) if Instant::now() < deadline => {
                     tracing::debug!("a request for worker {} was not stored: {why}", self.name);
                     tokio::time::sleep(RETRY_DELAY).await;
                 }
@@ -184,39 +184,39 @@ impl Address {
     async fn send(&self, number: u64, message: Bytes) -> Sent {
         let (client, subject) = (&self.front.office.bus.client, self.front.office.names.places(&self.id));
         let inbox = client.new_inbox();
-        let Ok(mut answers) = client.subscribe(inbox.clone()).await else { return Sent::Away };
+        let Ok(mut answers) = client.subscribe(inbox.clone()).await else { return Sent::Unreachable };
         if client.publish_with_reply(subject, inbox, message).await.is_err() {
-            return Sent::Away;
+            return Sent::Unreachable;
         }
         let answered = async {
             while let Some(answer) = answers.next().await {
                 if answer.status == Some(StatusCode::NO_RESPONDERS) {
-                    return Sent::Away;
+                    return Sent::Unreachable;
                 }
                 match self.front.office.header(&answer.payload, &self.id, &self.key) {
                     Ok((header, body)) if (header.place, header.number) == (self.place, number) => {
                         return Sent::Answered(Box::new(header), answer.payload.slice_ref(body));
                     }
                     Ok(_) => self.front.dropped.add("an answer", "it is the answer to another request"),
-                    Err(ParcelError::Refused(why)) => return Sent::Refused(why),
+                    Err(CodecError::Refused(why)) => return Sent::Refused(why),
                     Err(error) => self.front.dropped.add("an answer", &error.to_string()),
                 }
             }
-            Sent::Away
+            Sent::Unreachable
         };
         tokio::time::timeout(AGAIN, answered).await.unwrap_or(Sent::Silent)
     }
 
-    async fn read(&self, header: &ParcelHeader, body: &[u8]) -> Result<PlaceAnswer, ParcelError> {
+    async fn read(&self, header: &MessageHeader, body: &[u8]) -> Result<PlaceAnswer, CodecError> {
         let _room = self.room(header).await;
         let Parts([outcome, data, plugins]) = self.front.office.parts(MessageDirection::ToServer, header, body).await?;
-        let malformed = |error| ParcelError::Refused(format!("it sent a malformed answer: {error}"));
+        let malformed = |error| CodecError::Refused(format!("it sent a malformed answer: {error}"));
         let outcome: EpisodeOutcome = serde_json::from_slice(&outcome).map_err(malformed)?;
         Ok(PlaceAnswer { outcome, data: data[..].into(), plugins: plugins[..].into() })
     }
 
     /// Room for the parts of an answer, when other large ones have been read.
-    async fn room(&self, header: &ParcelHeader) -> Option<tokio::sync::SemaphorePermit<'_>> {
+    async fn room(&self, header: &MessageHeader) -> Option<tokio::sync::SemaphorePermit<'_>> {
         if !header.in_object {
             return None;
         }
@@ -243,13 +243,13 @@ enum NotAsked {
     Unsent(ServeError),
 }
 
-/// What came of a request that was sent once.
+/// Result of a request that was sent once.
 enum Sent {
-    Answered(Box<ParcelHeader>, Bytes),
+    Answered(Box<MessageHeader>, Bytes),
     /// The worker signed what it must not send.
     Refused(String),
     /// The worker or the bus has no connection.
-    Away,
+    Unreachable,
     /// No answer came in time; the worker may still be at work.
     Silent,
 }

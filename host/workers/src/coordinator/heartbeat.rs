@@ -22,7 +22,7 @@ pub(crate) struct Heartbeat {
     pub files: Digest,
     /// Episodes that it holds at most.
     pub places: u32,
-    /// Number of the beat of this id, from 1.
+    /// Number of the heartbeat of this id, from 1.
     pub number: u64,
     /// Whether it leaves: its answers end.
     pub leaves: bool,
@@ -62,8 +62,8 @@ impl Heartbeat {
 pub(crate) mod tests {
     use super::*;
 
-    /// A beat of a sound worker.
-    pub fn beat(worker: &str, places: u32, number: u64) -> Heartbeat {
+    /// A heartbeat of a sound worker.
+    pub fn heartbeat(worker: &str, places: u32, number: u64) -> Heartbeat {
         Heartbeat {
             worker: worker.to_owned(),
             name: format!("machine-{worker}"),
@@ -78,17 +78,17 @@ pub(crate) mod tests {
     #[test]
     fn workers_of_other_versions_files_and_sizes_are_refused() {
         let files = Digest::of(b"files");
-        assert_eq!(beat("a", 1, 1).refusal(&files), None);
+        assert_eq!(heartbeat("a", 1, 1).refusal(&files), None);
         let versions = Versions { host: "9.9.9".to_owned(), ..Versions::own() };
         for (wrong, words) in [
-            (Heartbeat { versions, ..beat("a", 1, 1) }, "host version 9.9.9 of the worker"),
-            (Heartbeat { files: Digest::of(b"other"), ..beat("a", 1, 1) }, "other plugins or settings"),
-            (beat("a", 0, 1), "has 0 places"),
-            (beat("a", u32::MAX, 1), "places; it must have"),
-            (beat("", 1, 1), "malformed"),
-            (beat("a.>", 1, 1), "malformed"),
-            (beat(&"a".repeat(200), 1, 1), "malformed"),
-            (Heartbeat { name: "a".repeat(200), ..beat("a", 1, 1) }, "malformed"),
+            (Heartbeat { versions, ..heartbeat("a", 1, 1) }, "host version 9.9.9 of the worker"),
+            (Heartbeat { files: Digest::of(b"other"), ..heartbeat("a", 1, 1) }, "other plugins or settings"),
+            (heartbeat("a", 0, 1), "has 0 places"),
+            (heartbeat("a", u32::MAX, 1), "places; it must have"),
+            (heartbeat("", 1, 1), "malformed"),
+            (heartbeat("a.>", 1, 1), "malformed"),
+            (heartbeat(&"a".repeat(200), 1, 1), "malformed"),
+            (Heartbeat { name: "a".repeat(200), ..heartbeat("a", 1, 1) }, "malformed"),
         ] {
             let refusal = wrong.refusal(&files).unwrap();
             assert!(refusal.contains(words), "{refusal}");

@@ -28,7 +28,7 @@ use crate::publication::{Publication, new_epoch};
 use crate::reply::ReplyTo;
 use crate::signature::{SignatureRefusal, Signer, WorkerKeys};
 use crate::signed::decode_signed;
-use asking::{LargeParcels, TakenWorkerPlace};
+use asking::{LargeMessages, TakenWorkerPlace};
 use heartbeat::{Heartbeat, HeartbeatAnswer};
 use registry::{GoneWorker, MembershipChange, WorkerRegistry};
 
@@ -61,11 +61,11 @@ pub struct SessionCoordinator {
 struct CoordinatorLoop {
     office: MessageCodec,
     keys: WorkerKeys,
-    roster: Mutex<WorkerRegistry>,
+    members: Mutex<WorkerRegistry>,
     /// Digest of the server's files.
     files: Digest,
     lease: Duration,
-    large: LargeParcels,
+    large: LargeMessages,
     dropped: Dropped,
     /// Threads with the connection to the bus.
     host: Handle,
@@ -96,24 +96,24 @@ impl SessionCoordinator {
             },
             dropped: Dropped::new(&reporter),
             keys: settings.keys,
-            roster: Mutex::new(WorkerRegistry::new(settings.lease, Instant::now())),
+            members: Mutex::new(WorkerRegistry::new(settings.lease, Instant::now())),
             files: publication.description.files_digest(),
             lease: settings.lease,
-            large: LargeParcels::default(),
+            large: LargeMessages::default(),
             host: Handle::current(),
             reporter,
         });
         // Workers ask as soon as they know the catalog.
         let client = &publication.bus.client;
         let alive = client.subscribe(publication.names.alive()).await.internal()?;
-        let beats = client.subscribe(publication.names.beats()).await.internal()?;
+        let heartbeats = client.subscribe(publication.names.heartbeats()).await.internal()?;
         if let Err(error) = publication.make().await {
             // A part of the catalog may be on the bus.
             publication.clear().await;
             return Err(error);
         }
         let (stop, stopped) = oneshot::channel();
-        let listening = tokio::spawn(Arc::clone(&front).listen(alive, beats, stopped));
+        let listening = tokio::spawn(Arc::clone(&front).listen(alive, heartbeats, stopped));
         let keeping = tokio::spawn(keep(publication.clone(), Arc::clone(&front.reporter)));
         Ok(Self { front, publication, stop, listening, keeping, _folder: folder })
     }
@@ -180,19 +180,24 @@ async fn keep(publication: Publication, reporter: Arc<dyn Reporter>) {
 }
 
 impl CoordinatorLoop {
-    fn roster(&self) -> MutexGuard<'_, WorkerRegistry> {
-        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+    fn members(&self) -> MutexGuard<'_, WorkerRegistry> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers workers until the server ends.
-    async fn listen(self: Arc<Self>, mut alive: Subscriber, mut beats: Subscriber, mut stopped: oneshot::Receiver<()>) {
+    async fn listen(
+        self: Arc<Self>,
+        mut alive: Subscriber,
+        mut heartbeats: Subscriber,
+        mut stopped: oneshot::Receiver<()>,
+    ) {
         let mut clock = tokio::time::interval((self.lease / 8).max(Duration::from_millis(50)));
         loop {
             tokio::select! {
                 biased;
                 _ = &mut stopped => return,
                 Some(question) = alive.next() => self.reply(ReplyTo::of(&question), &[]).await,
-                Some(beat) = beats.next() => self.beat(beat).await,
+                Some(heartbeat) = heartbeats.next() => self.heartbeat(heartbeat).await,
                 _ = clock.tick() => self.poll(),
             }
         }
@@ -204,22 +209,22 @@ impl CoordinatorLoop {
         reply.send(&self.office.bus.client, answer).await;
     }
 
-    async fn beat(&self, message: Message) {
+    async fn heartbeat(&self, message: Message) {
         let Some(signed) = decode_signed::<Heartbeat>(&message.payload) else {
             return self.dropped.add("a heartbeat", "it is malformed");
         };
-        let beat = &signed.header;
-        let answer = match signed.key(&self.keys, &self.office.names.beats()) {
+        let heartbeat = &signed.header;
+        let answer = match signed.key(&self.keys, &self.office.names.heartbeats()) {
             Err(wrong @ SignatureRefusal::Wrong) => return self.dropped.add("a heartbeat", &wrong.to_string()),
-            Err(refusal) => self.refused(beat, refusal.to_string()),
-            Ok(key) => match beat.refusal(&self.files) {
-                Some(why) => self.refused(beat, why),
+            Err(refusal) => self.refused(heartbeat, refusal.to_string()),
+            Ok(key) => match heartbeat.refusal(&self.files) {
+                Some(why) => self.refused(heartbeat, why),
                 None => {
-                    let heard = self.roster().record_heartbeat(beat, key, Instant::now());
-                    let Some((answer, news)) = heard else {
+                    let recorded = self.members().record_heartbeat(heartbeat, key, Instant::now());
+                    let Some((answer, change)) = recorded else {
                         return self.dropped.add("a heartbeat", "it has another key than the first of its worker");
                     };
-                    self.report(beat, news);
+                    self.report(heartbeat, change);
                     answer
                 }
             },
@@ -232,17 +237,17 @@ impl CoordinatorLoop {
 
     fn poll(&self) {
         let is_connected = self.office.bus.client.connection_state() == Connection::Connected;
-        let gone = self.roster().poll(Instant::now(), is_connected);
+        let gone = self.members().poll(Instant::now(), is_connected);
         for worker in gone {
             self.report_lost(&worker, "stopped answering");
         }
     }
 
-    fn report(&self, beat: &Heartbeat, news: MembershipChange) {
-        match news {
+    fn report(&self, heartbeat: &Heartbeat, change: MembershipChange) {
+        match change {
             MembershipChange::Nothing => {}
             MembershipChange::Joined => {
-                self.reporter.status(&format!("worker {} joined: {} episodes", beat.name, beat.places));
+                self.reporter.status(&format!("worker {} joined: {} episodes", heartbeat.name, heartbeat.places));
             }
             MembershipChange::Left(worker) => self.report_lost(&worker, "has left"),
         }
@@ -257,15 +262,15 @@ impl CoordinatorLoop {
         self.reporter.warn(&format!("worker {name} {why}{moves}"));
     }
 
-    fn refused(&self, beat: &Heartbeat, why: String) -> HeartbeatAnswer {
-        let name: String = beat.name.chars().take(64).collect();
+    fn refused(&self, heartbeat: &Heartbeat, why: String) -> HeartbeatAnswer {
+        let name: String = heartbeat.name.chars().take(64).collect();
         self.reporter.warn(&format!("worker {} was refused: {why}", name.escape_debug()));
         HeartbeatAnswer::Refused(why)
     }
 
     /// Gives no further requests to a worker that sent what it was not asked for.
     fn expel(&self, worker: &str, why: &str) {
-        let gone = self.roster().remove(worker, &format!("was refused: {why}"));
+        let gone = self.members().remove(worker, &format!("was refused: {why}"));
         if let Some(gone) = gone {
             self.report_lost(&gone, &format!("was refused: {why}"));
         }
@@ -279,11 +284,11 @@ impl SessionWorkers for Workers {
     fn take(&self) -> Option<Arc<dyn WorkerPlace>> {
         // Without random numbers no place is free.
         let place = getrandom::u64().ok()?;
-        let taken = self.0.roster().take()?;
+        let taken = self.0.members().take()?;
         Some(Arc::new(TakenWorkerPlace::new(Arc::clone(&self.0), taken, place)))
     }
 
     fn counts(&self) -> PlaceCounts {
-        self.0.roster().counts()
+        self.0.members().counts()
     }
 }

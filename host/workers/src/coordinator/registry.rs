@@ -1,4 +1,4 @@
-//! The workers that a server knows: their places, and when they were last heard.
+//! The workers that a server knows: their places, and the time of their last heartbeat.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ pub(crate) struct WorkerRegistry {
 
 struct KnownWorker {
     name: String,
-    /// Public key of its first beat.
+    /// Public key of its first heartbeat.
     key: String,
     places: usize,
     taken: usize,
-    heard: Instant,
-    /// Number of the last beat.
-    beat: u64,
+    last_heartbeat: Instant,
+    /// Number of the last heartbeat.
+    heartbeat: u64,
     gone: watch::Sender<Gone>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct GoneWorker {
     pub taken: usize,
 }
 
-/// What a beat changed.
+/// What a heartbeat changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MembershipChange {
     Nothing,
@@ -65,35 +65,35 @@ impl WorkerRegistry {
     /// another key.
     pub fn record_heartbeat(
         &mut self,
-        beat: &Heartbeat,
+        heartbeat: &Heartbeat,
         key: &str,
         now: Instant,
     ) -> Option<(HeartbeatAnswer, MembershipChange)> {
-        let Some(known) = self.workers.get_mut(&beat.worker) else {
-            // The first beat of an id joins; a later one is of a worker that was lost.
-            if beat.number > 1 || beat.leaves {
+        let Some(known) = self.workers.get_mut(&heartbeat.worker) else {
+            // The first heartbeat of an id joins; a later one is of a worker that was lost.
+            if heartbeat.number > 1 || heartbeat.leaves {
                 return Some((HeartbeatAnswer::Lost, MembershipChange::Nothing));
             }
             let known = KnownWorker {
-                name: beat.name.clone(),
+                name: heartbeat.name.clone(),
                 key: key.to_owned(),
-                places: beat.places as usize,
+                places: heartbeat.places as usize,
                 taken: 0,
-                heard: now,
-                beat: beat.number,
+                last_heartbeat: now,
+                heartbeat: heartbeat.number,
                 gone: watch::Sender::new(None),
             };
-            self.workers.insert(beat.worker.clone(), known);
+            self.workers.insert(heartbeat.worker.clone(), known);
             return Some((HeartbeatAnswer::Known, MembershipChange::Joined));
         };
         if known.key != key {
             return None;
         }
-        if beat.number <= known.beat {
+        if heartbeat.number <= known.heartbeat {
             return Some((HeartbeatAnswer::Known, MembershipChange::Nothing));
         }
-        (known.beat, known.heard) = (beat.number, now);
-        let left = if beat.leaves { self.remove(&beat.worker, "has left") } else { None };
+        (known.heartbeat, known.last_heartbeat) = (heartbeat.number, now);
+        let left = if heartbeat.leaves { self.remove(&heartbeat.worker, "has left") } else { None };
         Some((HeartbeatAnswer::Known, left.map_or(MembershipChange::Nothing, MembershipChange::Left)))
     }
 
@@ -102,10 +102,10 @@ impl WorkerRegistry {
         let paused = now.saturating_duration_since(self.looked) > self.lease / 2;
         self.looked = now;
         if paused || !is_connected {
-            self.workers.values_mut().for_each(|worker| worker.heard = now);
+            self.workers.values_mut().for_each(|worker| worker.last_heartbeat = now);
             return vec![];
         }
-        let is_silent = |worker: &KnownWorker| now.saturating_duration_since(worker.heard) >= self.lease;
+        let is_silent = |worker: &KnownWorker| now.saturating_duration_since(worker.last_heartbeat) >= self.lease;
         let silent: Vec<String> =
             self.workers.iter().filter(|(_, worker)| is_silent(worker)).map(|(id, _)| id.clone()).collect();
         silent.iter().filter_map(|id| self.remove(id, "stopped answering")).collect()
@@ -149,91 +149,92 @@ mod tests {
     use gymkhana_record::Seed;
 
     use super::*;
-    use crate::coordinator::heartbeat::tests::beat;
+    use crate::coordinator::heartbeat::tests::heartbeat;
 
     const SECOND: Duration = Duration::from_secs(1);
     const KEY: &str = "UKEY";
 
-    fn roster(workers: &[(&str, u32)]) -> (WorkerRegistry, Instant) {
+    fn members(workers: &[(&str, u32)]) -> (WorkerRegistry, Instant) {
         let now = Instant::now();
-        let mut roster = WorkerRegistry::new(4 * SECOND, now);
+        let mut members = WorkerRegistry::new(4 * SECOND, now);
         for (id, places) in workers {
             assert_eq!(
-                roster.record_heartbeat(&beat(id, *places, 1), KEY, now),
+                members.record_heartbeat(&heartbeat(id, *places, 1), KEY, now),
                 Some((HeartbeatAnswer::Known, MembershipChange::Joined))
             );
         }
-        (roster, now)
+        (members, now)
     }
 
     #[test]
     fn places_go_to_the_worker_with_the_most_free_ones() {
-        let (mut roster, _) = roster(&[("a", 2), ("b", 3)]);
-        let taken: Vec<String> = std::iter::from_fn(|| roster.take()).map(|place| place.worker).collect();
+        let (mut members, _) = members(&[("a", 2), ("b", 3)]);
+        let taken: Vec<String> = std::iter::from_fn(|| members.take()).map(|place| place.worker).collect();
         assert_eq!(taken, ["b", "a", "b", "a", "b"]);
-        assert_eq!(roster.counts(), PlaceCounts { workers: 2, places: 5, taken: 5 });
-        roster.free("a");
-        assert_eq!(roster.take().unwrap().worker, "a");
+        assert_eq!(members.counts(), PlaceCounts { workers: 2, places: 5, taken: 5 });
+        members.free("a");
+        assert_eq!(members.take().unwrap().worker, "a");
         assert!(WorkerRegistry::new(SECOND, Instant::now()).take().is_none());
     }
 
     #[test]
     fn a_silent_worker_is_lost_and_must_begin_anew() {
-        let (mut roster, begun) = roster(&[("a", 2), ("b", 2)]);
-        let place = roster.take().unwrap();
+        let (mut members, begun) = members(&[("a", 2), ("b", 2)]);
+        let place = members.take().unwrap();
         assert_eq!(place.worker, "a");
         for second in 1..=3 {
-            let heard = roster.record_heartbeat(&beat("b", 2, 1 + u64::from(second)), KEY, begun + second * SECOND);
-            assert_eq!(heard.unwrap().1, MembershipChange::Nothing);
-            assert_eq!(roster.poll(begun + second * SECOND, true), vec![]);
+            let recorded =
+                members.record_heartbeat(&heartbeat("b", 2, 1 + u64::from(second)), KEY, begun + second * SECOND);
+            assert_eq!(recorded.unwrap().1, MembershipChange::Nothing);
+            assert_eq!(members.poll(begun + second * SECOND, true), vec![]);
         }
-        assert_eq!(roster.poll(begun + 4 * SECOND, true), [GoneWorker { name: "machine-a".to_owned(), taken: 1 }]);
+        assert_eq!(members.poll(begun + 4 * SECOND, true), [GoneWorker { name: "machine-a".to_owned(), taken: 1 }]);
         assert_eq!(place.gone.borrow().as_deref(), Some("stopped answering"));
-        assert_eq!(roster.take().unwrap().worker, "b");
+        assert_eq!(members.take().unwrap().worker, "b");
         // It wakes up.
         assert_eq!(
-            roster.record_heartbeat(&beat("a", 2, 2), KEY, begun + 5 * SECOND).unwrap().0,
+            members.record_heartbeat(&heartbeat("a", 2, 2), KEY, begun + 5 * SECOND).unwrap().0,
             HeartbeatAnswer::Lost
         );
         // A place that is returned late belongs to no worker.
-        roster.free("a");
-        assert_eq!(roster.counts(), PlaceCounts { workers: 1, places: 2, taken: 1 });
+        members.free("a");
+        assert_eq!(members.counts(), PlaceCounts { workers: 1, places: 2, taken: 1 });
     }
 
     #[test]
-    fn a_repeated_beat_is_no_sign_of_life() {
-        let (mut roster, begun) = roster(&[("a", 2)]);
+    fn a_repeated_heartbeat_is_not_counted() {
+        let (mut members, begun) = members(&[("a", 2)]);
         for second in 1..4 {
-            roster.record_heartbeat(&beat("a", 2, 1), KEY, begun + second * SECOND);
-            roster.poll(begun + second * SECOND, true);
+            members.record_heartbeat(&heartbeat("a", 2, 1), KEY, begun + second * SECOND);
+            members.poll(begun + second * SECOND, true);
         }
-        assert_eq!(roster.poll(begun + 4 * SECOND, true).len(), 1);
+        assert_eq!(members.poll(begun + 4 * SECOND, true).len(), 1);
     }
 
     #[test]
     fn a_worker_that_leaves_gets_no_more_places() {
-        let (mut roster, now) = roster(&[("a", 2)]);
-        let place = roster.take().unwrap();
-        let leaves = Heartbeat { leaves: true, ..beat("a", 2, 2) };
+        let (mut members, now) = members(&[("a", 2)]);
+        let place = members.take().unwrap();
+        let leaves = Heartbeat { leaves: true, ..heartbeat("a", 2, 2) };
         let left = MembershipChange::Left(GoneWorker { name: "machine-a".to_owned(), taken: 1 });
-        assert_eq!(roster.record_heartbeat(&leaves, "UOTHER", now), None, "a beat of another program");
-        assert_eq!(roster.counts().workers, 1);
-        assert_eq!(roster.record_heartbeat(&leaves, KEY, now), Some((HeartbeatAnswer::Known, left)));
+        assert_eq!(members.record_heartbeat(&leaves, "UOTHER", now), None, "a heartbeat of another program");
+        assert_eq!(members.counts().workers, 1);
+        assert_eq!(members.record_heartbeat(&leaves, KEY, now), Some((HeartbeatAnswer::Known, left)));
         assert_eq!(place.gone.borrow().as_deref(), Some("has left"));
-        assert!(roster.take().is_none());
+        assert!(members.take().is_none());
     }
 
     #[test]
     fn a_pause_of_the_server_loses_no_worker() {
-        let (mut roster, begun) = roster(&[("a", 2)]);
-        assert_eq!(roster.poll(begun + 60 * SECOND, true), vec![], "it was stopped for a minute");
+        let (mut members, begun) = members(&[("a", 2)]);
+        assert_eq!(members.poll(begun + 60 * SECOND, true), vec![], "it was stopped for a minute");
         for second in 61..100 {
-            assert_eq!(roster.poll(begun + second * SECOND, false), vec![], "no connection");
+            assert_eq!(members.poll(begun + second * SECOND, false), vec![], "no connection");
         }
         for second in 100..103 {
-            assert_eq!(roster.poll(begun + second * SECOND, true), vec![]);
+            assert_eq!(members.poll(begun + second * SECOND, true), vec![]);
         }
-        assert_eq!(roster.poll(begun + 103 * SECOND, true).len(), 1);
+        assert_eq!(members.poll(begun + 103 * SECOND, true).len(), 1);
     }
 
     /// However workers come and go, no worker holds more episodes than it has places, and every taken place is counted.
@@ -241,35 +242,36 @@ mod tests {
     fn no_worker_holds_more_than_it_can() {
         for round in 0..200 {
             let mut random = Seed(11).child(round).stream();
-            let (mut roster, mut now) = roster(&[]);
-            let (mut held, mut beats, mut ids) = (Vec::<ReservedPlace>::new(), BTreeMap::<String, u64>::new(), 0_u32);
+            let (mut members, mut now) = members(&[]);
+            let (mut held, mut heartbeats, mut ids) =
+                (Vec::<ReservedPlace>::new(), BTreeMap::<String, u64>::new(), 0_u32);
             for _ in 0..200 {
                 match random.below(6) {
                     0 => {
                         ids += 1;
                         let id = format!("w{ids}");
-                        roster.record_heartbeat(&beat(&id, 1 + random.below(4) as u32, 1), KEY, now);
-                        beats.insert(id, 1);
+                        members.record_heartbeat(&heartbeat(&id, 1 + random.below(4) as u32, 1), KEY, now);
+                        heartbeats.insert(id, 1);
                     }
                     1 => {
                         now += SECOND;
-                        roster.poll(now, true);
+                        members.poll(now, true);
                     }
                     2 => {
-                        for (id, number) in beats.iter_mut().filter(|_| random.below(2) == 0) {
+                        for (id, number) in heartbeats.iter_mut().filter(|_| random.below(2) == 0) {
                             *number += 1;
-                            roster.record_heartbeat(&beat(id, 1, *number), KEY, now);
+                            members.record_heartbeat(&heartbeat(id, 1, *number), KEY, now);
                         }
                     }
                     3 if !held.is_empty() => {
                         let place = held.swap_remove(random.below(held.len() as u64) as usize);
-                        roster.free(&place.worker);
+                        members.free(&place.worker);
                     }
-                    _ => held.extend(roster.take()),
+                    _ => held.extend(members.take()),
                 }
                 let alive = held.iter().filter(|place| place.gone.borrow().is_none()).count();
-                assert_eq!(roster.counts().taken, alive);
-                for (id, worker) in &roster.workers {
+                assert_eq!(members.counts().taken, alive);
+                for (id, worker) in &members.workers {
                     let own = held.iter().filter(|place| place.worker == *id).count();
                     assert!(own == worker.taken && own <= worker.places, "{id}: {own} of {}", worker.places);
                 }

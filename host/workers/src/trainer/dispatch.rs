@@ -143,7 +143,7 @@ impl DispatchLoop {
         })
     }
 
-    /// Tells whether a worker was heard within the lease.
+    /// Tells whether a worker sent a message within the lease.
     pub fn plays(&self) -> watch::Receiver<bool> {
         self.liveness.plays()
     }

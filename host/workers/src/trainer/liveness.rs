@@ -7,25 +7,25 @@ use tokio::sync::watch;
 /// Time without a sign from a worker after which the user is warned.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 
-/// When workers were last heard.
+/// Time of the last message of each worker.
 pub(crate) struct Liveness {
     /// Time after which a silent worker has lost its jobs.
     lease: Duration,
     /// The last sign; absent before the first.
-    heard: Option<Instant>,
+    last_message: Option<Instant>,
     /// Time since which jobs wait.
     waiting: Instant,
     has_warned: bool,
-    /// Whether a worker was heard within the lease.
+    /// Whether a worker sent a message within the lease.
     plays: watch::Sender<bool>,
 }
 
 impl Liveness {
     pub fn new(lease: Duration, now: Instant) -> Self {
-        Self { lease, heard: None, waiting: now, has_warned: false, plays: watch::Sender::new(false) }
+        Self { lease, last_message: None, waiting: now, has_warned: false, plays: watch::Sender::new(false) }
     }
 
-    /// Tells whether a worker was heard within the lease.
+    /// Tells whether a worker sent a message within the lease.
     pub fn plays(&self) -> watch::Receiver<bool> {
         self.plays.subscribe()
     }
@@ -37,15 +37,15 @@ impl Liveness {
 
     /// Notes a sign from the worker.
     pub fn record_heartbeat(&mut self, now: Instant) {
-        (self.heard, self.has_warned) = (Some(now), false);
+        (self.last_message, self.has_warned) = (Some(now), false);
         self.set_plays(true);
     }
 
     /// Compares the clock with the lease. Returns whether the user must be warned that jobs wait without a worker.
     pub fn poll(&mut self, now: Instant, jobs_wait: bool) -> bool {
         let since = |then: Instant| now.saturating_duration_since(then);
-        self.set_plays(self.heard.is_some_and(|heard| since(heard) < self.lease));
-        let silence = since(self.heard.map_or(self.waiting, |heard| heard.max(self.waiting)));
+        self.set_plays(self.last_message.is_some_and(|last_message| since(last_message) < self.lease));
+        let silence = since(self.last_message.map_or(self.waiting, |last_message| last_message.max(self.waiting)));
         jobs_wait && silence >= SILENCE && !std::mem::replace(&mut self.has_warned, true)
     }
 
@@ -63,7 +63,7 @@ mod tests {
         let (begun, second) = (Instant::now(), Duration::from_secs(1));
         let mut liveness = Liveness::new(10 * second, begun);
         let plays = liveness.plays();
-        assert!(!*plays.borrow(), "none was heard");
+        assert!(!*plays.borrow(), "no message has come");
         liveness.record_heartbeat(begun + second);
         liveness.poll(begun + 10 * second, true);
         assert!(*plays.borrow());

@@ -69,7 +69,7 @@ impl TrainersBus {
 struct Dispatcher {
     commands: mpsc::UnboundedSender<DispatchCommand>,
     next: Arc<AtomicU64>,
-    /// Whether a worker was heard within the lease.
+    /// Whether a worker sent a message within the lease.
     plays: watch::Receiver<bool>,
     dispatch: JoinHandle<Dispatched>,
     streams: Streams,

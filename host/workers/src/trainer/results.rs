@@ -22,7 +22,7 @@ pub(crate) enum Unread {
     /// The result is wrong.
     Refused(RecordRefusal),
     /// The bus is away, or has lost the records.
-    Away(String),
+    Unreachable(String),
 }
 
 impl From<RecordRefusal> for Unread {
@@ -69,10 +69,10 @@ pub(crate) async fn read(
 ) -> Result<Vec<EpisodeRecord>, Unread> {
     let Some(size) = header.object else { return Ok(records(inline, &header.records)?) };
     let fetched = tokio::time::timeout(FETCHED, fetch(streams, header, size)).await;
-    let fetched = fetched.map_err(|_| Unread::Away(format!("it takes more than {} s", FETCHED.as_secs())))?;
-    match records(&fetched.map_err(Unread::Away)?, &header.records) {
+    let fetched = fetched.map_err(|_| Unread::Unreachable(format!("it takes more than {} s", FETCHED.as_secs())))?;
+    match records(&fetched.map_err(Unread::Unreachable)?, &header.records) {
         // Others may write to the bucket. The worker offers its records again.
-        Err(why @ RecordRefusal::Digest) => Err(Unread::Away(why.to_string())),
+        Err(why @ RecordRefusal::Digest) => Err(Unread::Unreachable(why.to_string())),
         read => Ok(read?),
     }
 }

@@ -72,7 +72,7 @@ impl DispatchLoop {
             Ok(records) => records,
             Err(Unread::Refused(why)) => return self.refuse_records(header, &why, reply),
             // Without a verdict the worker offers the result again.
-            Err(Unread::Away(why)) => return tracing::warn!("a result cannot be fetched: {why}"),
+            Err(Unread::Unreachable(why)) => return tracing::warn!("a result cannot be fetched: {why}"),
         };
         let verdict = match &header.end {
             JobEnd::Played => match self.compare(header, &records) {

@@ -21,7 +21,7 @@ use super::open::{fetched, refuse_programs};
 use super::play::refused;
 use super::watch::{Over, Watch};
 use crate::bus::{Bus, Names, RunKey};
-use crate::codec::{MessageCodec, MessageDirection, ParcelError, Parts};
+use crate::codec::{CodecError, MessageCodec, MessageDirection, Parts};
 use crate::coordinator::heartbeat::{Heartbeat, HeartbeatAnswer};
 use crate::description::{Description, Versions};
 use crate::objects::PutError;
@@ -144,8 +144,8 @@ impl SessionHost {
     ) -> RunResult<StopReason> {
         let id = format!("w{:016x}", getrandom::u64().internal()?);
         let mut requests = self.bus.client.subscribe(self.names.places(&id)).await.internal()?;
-        let beats = AtomicU64::new(0);
-        let mut beating = Box::pin(self.beat_until_gone(&id, &beats));
+        let heartbeats = AtomicU64::new(0);
+        let mut beating = Box::pin(self.report_until_gone(&id, &heartbeats));
         let mut answering = JoinSet::new();
         let end = loop {
             tokio::select! {
@@ -168,16 +168,16 @@ impl SessionHost {
             }
             drop(beating);
             // Without an answer, the server finds out by itself.
-            let _ = self.beat(&id, &beats, true).await;
+            let _ = self.heartbeat(&id, &heartbeats, true).await;
         }
         Ok(end)
     }
 
     /// Gives heartbeats until the server does not know the worker.
-    async fn beat_until_gone(&self, id: &str, beats: &AtomicU64) -> StopReason {
+    async fn report_until_gone(&self, id: &str, heartbeats: &AtomicU64) -> StopReason {
         let pause = (self.lease / 4).min(HEARTBEAT_INTERVAL);
         loop {
-            match self.beat(id, beats, false).await {
+            match self.heartbeat(id, heartbeats, false).await {
                 Some(HeartbeatAnswer::Lost) => return StopReason::Lost,
                 Some(HeartbeatAnswer::Refused(why)) => return StopReason::Refused(why),
                 // Whether the server lives is watched elsewhere.
@@ -187,21 +187,21 @@ impl SessionHost {
     }
 
     /// Sends a heartbeat; returns the server's answer, if one comes in time.
-    async fn beat(&self, id: &str, beats: &AtomicU64, leaves: bool) -> Option<HeartbeatAnswer> {
-        let beat = Heartbeat {
+    async fn heartbeat(&self, id: &str, heartbeats: &AtomicU64, leaves: bool) -> Option<HeartbeatAnswer> {
+        let heartbeat = Heartbeat {
             worker: id.to_owned(),
             name: self.name.clone(),
             versions: Versions::own(),
             files: self.files,
             places: u32::try_from(self.host.places()).unwrap_or(u32::MAX),
-            number: beats.fetch_add(1, Ordering::Relaxed) + 1,
+            number: heartbeats.fetch_add(1, Ordering::Relaxed) + 1,
             leaves,
         };
-        let subject = self.names.beats();
-        let message = encode_signed(&subject, &beat, &[], &self.office.signer).ok()?;
+        let subject = self.names.heartbeats();
+        let message = encode_signed(&subject, &heartbeat, &[], &self.office.signer).ok()?;
         match self.owner.ask(subject, message, self.lease / 2).await {
             SendOutcome::Answered(answer) => serde_json::from_slice(&answer).ok(),
-            SendOutcome::Away | SendOutcome::Silent | SendOutcome::TooLarge => None,
+            SendOutcome::Unreachable | SendOutcome::Silent | SendOutcome::TooLarge => None,
         }
     }
 
@@ -215,12 +215,12 @@ impl SessionHost {
                 }
             }
             Ok(None) => {}
-            Err(ParcelError::Damaged(why)) => self.owner.dropped.add("a request", &why),
+            Err(CodecError::Damaged(why)) => self.owner.dropped.add("a request", &why),
             Err(error) => tracing::debug!("a request was not answered: {error}"),
         }
     }
 
-    async fn answered(&self, id: &str, message: &Message) -> Result<Option<Bytes>, ParcelError> {
+    async fn answered(&self, id: &str, message: &Message) -> Result<Option<Bytes>, CodecError> {
         let (header, inline) = self.office.header(&message.payload, id, &self.keys)?;
         let (place, number) = (header.place, header.number);
         let answer = match self.host.repeated(place, number).await {
@@ -229,7 +229,7 @@ impl SessionHost {
             None => {
                 let Parts([request, data, plugins]) =
                     self.office.parts(MessageDirection::ToWorker, &header, inline).await?;
-                let malformed = |error| ParcelError::Refused(format!("it is malformed: {error}"));
+                let malformed = |error| CodecError::Refused(format!("it is malformed: {error}"));
                 let request: EpisodeRequest = serde_json::from_slice(&request).map_err(malformed)?;
                 if matches!(request, EpisodeRequest::Start(..) | EpisodeRequest::Restore(_)) {
                     self.played.fetch_add(1, Ordering::Relaxed);
@@ -242,17 +242,17 @@ impl SessionHost {
             }
         };
         let PlaceAnswer { outcome, data, plugins } = &*answer;
-        let outcome = serde_json::to_vec(outcome).map_err(|error| ParcelError::Away(error.to_string()))?;
+        let outcome = serde_json::to_vec(outcome).map_err(|error| CodecError::Unreachable(error.to_string()))?;
         let owned = |part: &Arc<[u8]>| Bytes::from_owner(Arc::clone(part));
         let parts = Parts([outcome.into(), owned(data), owned(plugins)]);
         let mut refused = String::new();
         for _ in 0..TRIES {
             match self.office.pack(MessageDirection::ToServer, (id, place, number), &parts).await {
                 Ok(message) => return Ok(Some(message)),
-                Err(PutError::Refused(why) | PutError::Away(why)) => refused = why,
+                Err(PutError::Refused(why) | PutError::Unreachable(why)) => refused = why,
             }
             tokio::time::sleep(RETRY_DELAY).await;
         }
-        Err(ParcelError::Away(format!("the bus does not take the answer: {refused}")))
+        Err(CodecError::Unreachable(format!("the bus does not take the answer: {refused}")))
     }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
+use gymkhana_rollout::StartAgent;
 
 use crate::bus::{Bus, BusSettings, Names, RUNS, RunKey, without_password};
 use crate::description::{Description, WorkKind};
@@ -43,6 +44,8 @@ pub struct WorkerSettings {
     pub key: Option<Signer>,
     /// Whether runs may start programs on this machine: agents and MCP servers.
     pub allow_programs: bool,
+    /// Starts agent programs of runs.
+    pub agents: StartAgent,
 }
 
 impl WorkerSettings {

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use crate::bus::{Bus, Names, RunKey};
 use crate::description::{Description, SeatKind};
 use crate::files;
+use crate::worker::WorkerSettings;
 
 /// Environments that play, and the number of groups of one episode that the sandbox holds.
 pub(crate) struct Opened {
@@ -29,12 +30,12 @@ pub(crate) struct Opened {
 pub(crate) async fn open(
     folder: &Path,
     description: &Description,
-    allow_programs: bool,
+    settings: &WorkerSettings,
     reporter: &Arc<dyn Reporter>,
 ) -> RunResult<Opened> {
     let run = RunReader::open(folder)?;
     let mut file = run_file_of(&run, &[])?;
-    refuse_programs(&file, allow_programs)?;
+    refuse_programs(&file, settings.allow_programs)?;
     let files = plugins::recorded_files(&run)?;
     let assets = AssetFiles::recorded(&file.rules, &run)?;
     let sandbox = plugins::sandbox(&file.rules.sandbox, reporter)?;
@@ -49,7 +50,13 @@ pub(crate) async fn open(
     }
     let bound = environments::with_file(bound, &file);
     let chat = read_chat_files(folder)?;
-    let environments = Environments::open(&file, bound, || ChatFormat::new(&chat).user_error(), description.places)?;
+    let environments = Environments::open(
+        &file,
+        bound,
+        || ChatFormat::new(&chat).user_error(),
+        description.places,
+        Some(settings.agents),
+    )?;
     let most_episodes = sandbox.counters().places as usize / environments.places();
     Ok(Opened { environments, most_episodes })
 }

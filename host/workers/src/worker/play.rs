@@ -201,7 +201,7 @@ impl WorkerSession {
         while tries < TRIES {
             match self.offer(header, records).await {
                 Ok(Some(verdict)) => return Some(verdict),
-                Ok(None) | Err(PutError::Away(_)) => {
+                Ok(None) | Err(PutError::Unreachable(_)) => {
                     tries += 1;
                     tokio::time::sleep(RETRY_DELAY).await;
                 }
@@ -248,7 +248,7 @@ impl WorkerSession {
         let Ok(message) = encode_signed(&subject, &header, inline, &self.signer) else { return Ok(None) };
         Ok(match self.owner.ask(subject, message, JUDGED).await {
             SendOutcome::Answered(verdict) => serde_json::from_slice(&verdict).ok(),
-            SendOutcome::Away | SendOutcome::Silent | SendOutcome::TooLarge => None,
+            SendOutcome::Unreachable | SendOutcome::Silent | SendOutcome::TooLarge => None,
         })
     }
 }

@@ -34,7 +34,7 @@ pub(crate) enum Ends {
     Refused(PolicyCallRefusal),
 }
 
-/// Time in which a release is repeated until the trainer has heard it.
+/// Time in which a release is repeated until the trainer has acknowledged it.
 const RELEASED: Duration = Duration::from_secs(600);
 
 /// What all policies of a worker's session share.
@@ -114,7 +114,7 @@ async fn answer(caller: &Caller, message: Bytes) -> Result<PolicyAnswer, PolicyE
                 let why = "a prompt is larger than a message of the bus\nhint: raise max_payload of nats-server";
                 return Err(PolicyError::Server(why.to_owned()));
             }
-            SendOutcome::Away => tokio::time::sleep(RETRY_DELAY).await,
+            SendOutcome::Unreachable => tokio::time::sleep(RETRY_DELAY).await,
         }
     }
 }

@@ -78,7 +78,7 @@ impl WorkerSession {
     ) -> RunResult<Self> {
         let names = Names::new(run.clone(), description.epoch.clone());
         let folder = fetched(bus, &names, run, &description, &settings.cache).await?;
-        let opened = open(folder.path(), &description, settings.allow_programs, reporter).await?;
+        let opened = open(folder.path(), &description, settings, reporter).await?;
         let lock = description.files.iter().find(|file| file.path == LOCK_FILE).map(|file| file.digest);
         let lock = lock.ok_or_else(|| RunError::user(format!("run {run} has no {LOCK_FILE}")))?;
         let owner = description.owner(bus, reporter)?;
@@ -132,7 +132,7 @@ impl WorkerSession {
         let session = Arc::new(self);
         let mut playing: JoinSet<RunResult<()>> = JoinSet::new();
         let mut over = Box::pin(session.watch.until_over());
-        let _given_up = AbortOnDrop(tokio::spawn(Arc::clone(&session).hear_given_up()));
+        let _given_up = AbortOnDrop(tokio::spawn(Arc::clone(&session).receive_given_up()));
         // A pull that is dropped may take a job with it until its lease ends, so that a task of its own pulls.
         let (jobs, mut pulled) = mpsc::channel(1);
         let pulling = tokio::spawn(Arc::clone(&session).pull(jobs));
@@ -211,7 +211,7 @@ impl WorkerSession {
     }
 
     /// Ends jobs that the trainer has given up.
-    async fn hear_given_up(self: Arc<Self>) {
+    async fn receive_given_up(self: Arc<Self>) {
         let subject = self.names.given_up();
         let about = Digest::of(subject.as_bytes());
         let Ok(mut given_up) = self.bus.client.subscribe(subject).await else { return };

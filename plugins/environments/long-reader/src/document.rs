@@ -1,5 +1,5 @@
 //! Document: facts among filler sentences. Each part is generated when it is shown, so that a document of half a million
-//! characters costs no more than its current part.
+//! characters costs as much as its current part.
 
 use gymkhana_sdk::{Rng, hash};
 

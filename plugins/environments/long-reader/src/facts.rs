@@ -83,7 +83,7 @@ impl Facts {
         }
         for number in 0..settings.distractors {
             let person = draw.name();
-            // With letters, every second distractor is one, given to somebody of whom nothing else is said.
+            // With letters, every second distractor is one, given to a person of whom nothing else is said.
             let people = if settings.hops > 1 && number % 2 == 1 { vec![person, draw.name()] } else { vec![person] };
             let (steps, _) = draw.chain(&people, people.len() == 1);
             facts.add(draw.places(&steps), &steps, None);

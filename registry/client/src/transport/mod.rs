@@ -230,7 +230,7 @@ fn header_bytes(headers: &HeaderMap) -> u64 {
 /// URL without user name and password. The HTTP library would send them as an `authorization` header, and a URL may come
 /// from a server: as a redirect, a token endpoint, a next page or an upload target.
 fn without_userinfo(mut url: Url) -> Url {
-    // An error means that the URL has no host, and thereby no user name.
+    // An error means that the URL has no host, and therefore no user name.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -54,7 +54,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let trainer = warmed(seed, effort).await?;
     let plain = rollout(&trainer).await?;
     let played = match program {
-        Some(python) => rollout(&trainer).await?.with_agent(AgentHarness::start(agent(python))?),
+        Some(python) => rollout(&trainer).await?.with_agent(Arc::new(AgentHarness::start(agent(python))?)),
         None => rollout(&trainer).await?,
     };
     let flags = preset("loop")?;

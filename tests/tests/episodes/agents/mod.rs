@@ -7,6 +7,7 @@
 
 mod tools;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{FAILURE_REWARD, Table, limits, play, rollout};
@@ -46,7 +47,7 @@ fn settings(command: &[&str]) -> AgentSettings {
 
 async fn by_program(settings: AgentSettings, limits: Limits) -> Rollout {
     let table = Table::new().reward("answer-match", &[]);
-    rollout(&table, limits).await.with_agent(AgentHarness::start(settings).unwrap())
+    rollout(&table, limits).await.with_agent(Arc::new(AgentHarness::start(settings).unwrap()))
 }
 
 /// The texts of the sampled replies of each segment.

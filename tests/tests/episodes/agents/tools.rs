@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Table, answers, call, limits, play, rollout};
@@ -73,7 +74,7 @@ async fn with_program(table: &Table, program: &str, limits: Limits) -> Rollout {
         mcp: true,
         requested_sampling: false,
     };
-    rollout(table, limits).await.with_agent(AgentHarness::start(settings).unwrap())
+    rollout(table, limits).await.with_agent(Arc::new(AgentHarness::start(settings).unwrap()))
 }
 
 /// Replays the record without the program and compares.

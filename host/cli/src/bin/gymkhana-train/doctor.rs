@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use gymkhana_chat::ChatFormat;
+use gymkhana_finding::Finding;
 use gymkhana_trainer::weight_files::{self, WeightFiles};
 use gymkhana_trainer::{ADAPTER_CONFIG, Footprint, ModelConfig, ModelFiles, TokenCount, TrainerSettings, check_base};
 
 use gymkhana_cli::args::DoctorArgs;
-use gymkhana_cli::doctor::finding::DoctorFinding;
 use gymkhana_cli::doctor::report;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
 use gymkhana_cli::printer::Printer;
@@ -27,7 +27,7 @@ pub fn doctor(args: &DoctorArgs, printer: &Printer) -> u8 {
 }
 
 /// Findings of all parts of a folder. Parts that need a part which cannot be read are left out.
-fn findings(folder: &Path) -> Vec<DoctorFinding> {
+fn findings(folder: &Path) -> Vec<Finding> {
     if let Err(error) = check_kind(folder) {
         return vec![failure("model", error, "give the folder of a model")];
     }
@@ -37,8 +37,8 @@ fn findings(folder: &Path) -> Vec<DoctorFinding> {
         findings.push(failure("model", error, "use the config.json of the original model"));
     });
     if let Ok(config) = &config {
-        findings.push(DoctorFinding::ok("model", described(config)));
-        findings.extend(config.warnings().into_iter().map(|warning| DoctorFinding::warn("config", warning)));
+        findings.push(Finding::ok("model", described(config)));
+        findings.extend(config.warnings().into_iter().map(|warning| Finding::warn("config", warning)));
         findings.push(weights(folder, config));
         findings.push(memory_of(config, machine::memory().map(|memory| memory.available)));
     }
@@ -85,20 +85,20 @@ fn described(config: &ModelConfig) -> String {
 }
 
 /// Weight files: all there, whole, with the tensors of the config in number formats that are read.
-fn weights(folder: &Path, config: &ModelConfig) -> DoctorFinding {
+fn weights(folder: &Path, config: &ModelConfig) -> Finding {
     match weight_files::inspect(folder, config).user_error() {
         Ok(WeightFiles { files, bytes, formats }) => {
             let text = format!("{}, {}, {}", formats.join(" and "), counted(files as u64, "file"), size(bytes));
             if !folder.join(ADAPTER_CONFIG).is_file() {
-                return DoctorFinding::ok("weights", text);
+                return Finding::ok("weights", text);
             }
             let hint = "move the adapter's files into a folder of their own";
             let text = format!("{text}; `{ADAPTER_CONFIG}` is not read here, but transformers reads it");
-            DoctorFinding::warn("weights", format!("{text}\nhint: {hint}"))
+            Finding::warn("weights", format!("{text}\nhint: {hint}"))
         }
         Err(error) if !has_weights(folder) && has_gguf(folder) => {
             let hint = "convert the GGUF file in the folder with `host model import`";
-            DoctorFinding::fail("weights", error.with_hint(hint))
+            Finding::fail("weights", error.with_hint(hint))
         }
         Err(error) => failure("weights", error, "download the file again"),
     }
@@ -115,7 +115,7 @@ fn has_gguf(folder: &Path) -> bool {
 
 /// Memory of training all weights and of generation with the default settings, beside what is available. The cache of keys
 /// and values takes what is left, but at least a conversation of full length.
-fn memory_of(config: &ModelConfig, available: Option<u64>) -> DoctorFinding {
+fn memory_of(config: &ModelConfig, available: Option<u64>) -> Finding {
     let settings = TrainerSettings { max_concurrent_sequences: 1, ..TrainerSettings::default() };
     let positions = usize::try_from(config.positions()).unwrap_or(usize::MAX);
     let Footprint { weights, generation, cache, .. } = Footprint::of(config, &settings, positions);
@@ -129,41 +129,38 @@ fn memory_of(config: &ModelConfig, available: Option<u64>) -> DoctorFinding {
         positions,
         size(cache),
     );
-    let Some(available) = available else { return DoctorFinding::ok("memory", text) };
+    let Some(available) = available else { return Finding::ok("memory", text) };
     let text = format!("{text}; {} available", size(available));
     let hint = if training.saturating_add(generation) > available {
         "train adapters (policy.lora), or use a smaller model or a machine with more memory"
     } else if training.saturating_add(generation).saturating_add(cache) > available {
         "lower limits.context_tokens in run files"
     } else {
-        return DoctorFinding::ok("memory", text);
+        return Finding::ok("memory", text);
     };
-    DoctorFinding::warn("memory", format!("{text}\nhint: {hint}"))
+    Finding::warn("memory", format!("{text}\nhint: {hint}"))
 }
 
 /// Tokens of the tokenizer beside rows of the embedding.
-fn tokens(files: &ModelFiles, config: &ModelConfig) -> DoctorFinding {
+fn tokens(files: &ModelFiles, config: &ModelConfig) -> Finding {
     let rows = config.vocab_size.unsigned_abs();
     let Some(count) = TokenCount::of(files.tokenizer()) else {
-        return DoctorFinding::fail("tokens", "tokenizer.json is not JSON\nhint: save the model with a fast tokenizer");
+        return Finding::fail("tokens", "tokenizer.json is not JSON\nhint: save the model with a fast tokenizer");
     };
     if let Err(problem) = count.check(config) {
-        return DoctorFinding::fail("tokens", problem);
+        return Finding::fail("tokens", problem);
     }
     let TokenCount { vocabulary, added } = count;
     let text = format!("{} tokens, {rows} rows in the embedding", vocabulary.max(added));
     if added > rows {
         let hint = "keep texts with these tokens out of episodes, or remove the tokens from tokenizer.json";
-        return DoctorFinding::warn(
-            "tokens",
-            format!("{text}: {} added tokens have no row\nhint: {hint}", added - rows),
-        );
+        return Finding::warn("tokens", format!("{text}: {} added tokens have no row\nhint: {hint}", added - rows));
     }
-    DoctorFinding::ok("tokens", text)
+    Finding::ok("tokens", text)
 }
 
 /// The chat format as it is detected, and what a run would warn of.
-fn chat(files: &ModelFiles) -> Vec<DoctorFinding> {
+fn chat(files: &ModelFiles) -> Vec<Finding> {
     let format = match ChatFormat::new(&chat_files(files)).user_error() {
         Ok(format) => format,
         Err(error) => {
@@ -174,11 +171,11 @@ fn chat(files: &ModelFiles) -> Vec<DoctorFinding> {
     let told = report.to_string();
     let lines: Vec<&str> = told.lines().collect();
     let warnings = report.warnings_of_tools().into_iter().chain(report.warnings(true));
-    let warnings = warnings.map(|warning| DoctorFinding::warn("chat", warning));
-    [DoctorFinding::ok("chat", lines.join("; "))].into_iter().chain(warnings).collect()
+    let warnings = warnings.map(|warning| Finding::warn("chat", warning));
+    [Finding::ok("chat", lines.join("; "))].into_iter().chain(warnings).collect()
 }
 
 /// A failed check with an error and its causes, and this remedy if they have none.
-fn failure(check: &'static str, error: CliError, hint: &str) -> DoctorFinding {
-    DoctorFinding::fail(check, error.or_hint(hint))
+fn failure(check: &'static str, error: CliError, hint: &str) -> Finding {
+    Finding::fail(check, error.or_hint(hint))
 }

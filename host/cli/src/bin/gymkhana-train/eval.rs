@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::players::AGENTS;
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::grants::AssetFiles;
 use gymkhana_orchestration::pinned_servers::with_servers;
@@ -53,6 +54,7 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
         tasks: args.tasks,
         samples: args.samples,
         sampling,
+        agents: AGENTS,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let evaluated = runtime.block_on(evaluate(request, &printer.reporter()))?;

@@ -8,11 +8,11 @@ mod generate;
 #[cfg(feature = "gguf")]
 mod import;
 mod page;
+mod players;
 #[cfg(feature = "full")]
 mod reference;
 mod run;
 mod signals;
-mod workers;
 
 use std::process::ExitCode;
 

@@ -11,8 +11,8 @@ use gymkhana_run::{BetterCheckpoint, FailureTally, Finished, RunOutcome, RunRequ
 use gymkhana_store::RunReader;
 
 use crate::page;
+use crate::players::{AGENTS, workers};
 use crate::signals::{SignalListener, StopSignal};
-use crate::workers::workers;
 use gymkhana_cli::args::RunArgs;
 use gymkhana_cli::bind_page;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
@@ -106,6 +106,7 @@ fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunR
         trace: trace_file(args),
         stop,
         workers: workers(args)?,
+        agents: AGENTS,
     })
 }
 
@@ -137,6 +138,7 @@ fn resume(args: &RunArgs, folder: &Path, stop: StopRequest, printer: &Printer) -
         trace: trace_file(args),
         stop,
         workers: workers(args)?,
+        agents: AGENTS,
     })
 }
 

@@ -86,11 +86,11 @@ async fn serve(
         let harness = AgentHarness::start_external(settings, args.listen, public, played).user_error()?;
         harness.url().clone_into(&mut url);
         if args.front.workers.is_none() {
-            return Ok(rollout.with_agent(harness));
+            return Ok(rollout.with_agent(Arc::new(harness)));
         }
         let [wait, most] = [section.wait_seconds, section.answer_seconds].map(Duration::from_secs_f64);
         let workers = places.insert(AgentWorkers::new(rollout.plugins(), wait, most));
-        Ok(rollout.with_agent(harness.with_backend(Arc::new(workers.clone()))))
+        Ok(rollout.with_agent(Arc::new(harness.with_backend(Arc::new(workers.clone())))))
     });
     let served = served.await?;
     let out = (!args.no_records).then_some(args.out.as_path());

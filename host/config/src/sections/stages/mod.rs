@@ -2,6 +2,7 @@
 
 mod best_of_n;
 mod recorded;
+mod recorded_check;
 mod rl;
 mod seat;
 mod sft;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{RecordedPreferences, StageSeat, TurnSchedule, add_kind};
 use crate::checks::check_schedule;
 use crate::error::RunFileError;
-use crate::parse::hint;
+use crate::parse::wording;
 
 /// Default of `step_divergence`: studies/holding.md.
 const STEP_DIVERGENCE: f64 = 1e-4;
@@ -222,7 +222,7 @@ impl RlStage {
         let algorithm = self.settings()?.algorithm;
         check_schedule(&self.name, &self.optimizer, algorithm.optimizer_steps(self.steps))?;
         match &self.recorded {
-            Some(recorded) => recorded.check(self, &algorithm)?,
+            Some(recorded) => self.check_recorded(recorded, &algorithm)?,
             None => self.check_group(&algorithm)?,
         }
         self.check_reference_point(&self.name, &algorithm)?;
@@ -362,8 +362,10 @@ impl RlStage {
             lay_over(&mut flags, &own.settings);
             optimizer = own.optimizer_over(&optimizer).map_err(contradiction)?;
         }
-        let algorithm: Algorithm =
-            flags.clone().try_into().map_err(|error: toml::de::Error| contradiction(hint::explain(error.message())))?;
+        let algorithm: Algorithm = flags
+            .clone()
+            .try_into()
+            .map_err(|error: toml::de::Error| contradiction(wording::explain(error.message(), |_| None)))?;
         let (demonstrations, temperature) = (self.demonstrations, f64::from(self.temperature));
         let is_bounded = self.step_divergence > 0.0 && !algorithm.of_whole_episodes() && !algorithm.distils();
         let step_divergence = is_bounded.then_some(self.step_divergence);

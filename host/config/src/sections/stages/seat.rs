@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::parse::hint;
+use crate::parse::wording;
 
 /// Optimiser and algorithm flags of a `separate` seat's model, laid over those of the stage.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +27,7 @@ impl StageSeat {
     pub(super) fn optimizer_over(&self, of_stage: &Optimizer) -> Result<Optimizer, String> {
         let mut keys = Table::try_from(of_stage).map_err(|error| error.to_string())?;
         keys.extend(self.optimizer.clone());
-        let refusal = |error: toml::de::Error| hint::explain(error.message());
+        let refusal = |error: toml::de::Error| wording::explain(error.message(), |_| None);
         keys.clone().try_into().map_err(refusal)
     }
 }

@@ -1,6 +1,6 @@
 //! Sessions by the tokens that agents know.
 //!
-//! An agent's token is not the session's id: whoever has the token can play and observe, but not read rewards.
+//! An agent's token is not the session's id: a holder of the token can play and observe, but not read rewards.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -137,7 +137,7 @@ mod tests {
         let json = json_of(stepped(&step("broken", Some(Owner::Tool))));
         assert_eq!((&json["isError"], &json["_meta"]["owner"]), (&json!(true), &json!("tool")));
         let fatal = TurnAnswer { ending: Some(Ending::EnvironmentFailed), ..step("x", None) };
-        assert!(fatal.fatal().is_none(), "without a failure nobody is at fault");
+        assert!(fatal.fatal().is_none(), "without a failure no party is at fault");
     }
 
     #[test]

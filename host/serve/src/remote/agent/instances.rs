@@ -8,7 +8,7 @@ use gymkhana_driver::{BackendError, EpisodeData, PlacedEpisode, Reply};
 use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeRecord, Failure, FailureKind, Seed};
 
 use super::{AGAIN, AgentWorkers};
-use crate::remote::away::{AskError, RemoteEpisode};
+use crate::remote::episode::{RemoteEpisode, RemoteError};
 use crate::remote::messages::{FinishOrder, ProgramCall};
 use crate::remote::places::MAX_LOST;
 
@@ -17,7 +17,7 @@ pub(super) struct WorkerInstances {
     places: AgentWorkers,
     seed: Seed,
     /// The episode as its worker knows it; `None` if it is lost.
-    away: Option<RemoteEpisode>,
+    remote: Option<RemoteEpisode>,
     /// The host's part with the transcript and the failures of the agent.
     data: EpisodeData,
 }
@@ -37,9 +37,9 @@ impl Known {
 
 impl WorkerInstances {
     /// Those of an episode that has started.
-    pub(super) fn new(places: AgentWorkers, seed: Seed, away: RemoteEpisode) -> Self {
-        let data = away.data.clone();
-        Self { places, seed, away: Some(away), data }
+    pub(super) fn new(places: AgentWorkers, seed: Seed, remote: RemoteEpisode) -> Self {
+        let data = remote.data.clone();
+        Self { places, seed, remote: Some(remote), data }
     }
 
     /// Asks the worker, and another one with the state before the request if it is lost.
@@ -48,23 +48,21 @@ impl WorkerInstances {
     /// If the request was not performed, or the episode cannot continue.
     async fn ask<T>(
         &mut self,
-        mut ask: impl for<'e> FnMut(&'e mut RemoteEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
+        mut ask: impl for<'e> FnMut(&'e mut RemoteEpisode) -> BoxFuture<'e, Result<T, RemoteError>> + Send,
     ) -> Result<T, BackendError> {
         let (mut lost_workers, deadline) = (0, self.places.0.deadline());
         loop {
-            let Some(away) = &mut self.away else {
+            let Some(remote) = &mut self.remote else {
                 return Err(BackendError::Lost("its plugins are gone".to_owned()));
             };
-            let known = Known::of(&away.data);
-            match self.places.0.in_time(deadline, ask(away)).await {
+            let known = Known::of(&remote.data);
+            match self.places.0.in_time(deadline, ask(remote)).await {
                 Ok(Ok(answer)) => {
                     self.adopt(known);
                     return Ok(answer);
                 }
-                Ok(Err(AskError::Failed(error))) => return Err(BackendError::Unsent(error.to_string())),
-                Ok(Err(AskError::Lost(lost))) => {
-                    self.recover(&lost.to_string(), &mut lost_workers, deadline).await?;
-                }
+                Ok(Err(RemoteError::Lost(lost))) => self.recover(&lost, &mut lost_workers, deadline).await?,
+                Ok(Err(error)) => return Err(BackendError::Failed(error.to_string())),
                 Err(late) => return Err(self.lose(late)),
             }
         }
@@ -73,18 +71,18 @@ impl WorkerInstances {
     /// As [`WorkerInstances::ask`], for a request without which the episode cannot continue.
     async fn insist<T>(
         &mut self,
-        ask: impl for<'e> FnMut(&'e mut RemoteEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
+        ask: impl for<'e> FnMut(&'e mut RemoteEpisode) -> BoxFuture<'e, Result<T, RemoteError>> + Send,
     ) -> Result<T, BackendError> {
         match self.ask(ask).await {
-            Err(BackendError::Unsent(why)) => Err(self.lose(why)),
+            Err(BackendError::Failed(why)) => Err(self.lose(why)),
             answered => answered,
         }
     }
 
     /// Takes over what the worker's last answer added.
     fn adopt(&mut self, known: Known) {
-        let Some(away) = &self.away else { return };
-        let mut data = away.data.clone();
+        let Some(remote) = &self.remote else { return };
+        let mut data = remote.data.clone();
         let own = &mut self.data;
         data.turns = std::mem::take(&mut own.turns).into_iter().chain(data.turns.drain(known.turns..)).collect();
         let failures = data.failures.drain(known.failures..);
@@ -100,7 +98,7 @@ impl WorkerInstances {
         lost_workers: &mut u32,
         deadline: tokio::time::Instant,
     ) -> Result<(), BackendError> {
-        let state = self.away.take().and_then(RemoteEpisode::into_state);
+        let state = self.remote.take().and_then(RemoteEpisode::into_state);
         let Some((data, plugins)) = state else {
             return Err(self.lose(format!("{why}, and the episode has no snapshot")));
         };
@@ -118,15 +116,15 @@ impl WorkerInstances {
             let (data, plugins) = (data.clone(), Arc::clone(&plugins));
             let restoring = RemoteEpisode::restore(place, places.0.origin(self.seed), data, plugins);
             match places.0.in_time(deadline, restoring).await {
-                Ok(Ok(away)) => {
-                    self.away = Some(away);
+                Ok(Ok(remote)) => {
+                    self.remote = Some(remote);
                     return Ok(());
                 }
-                Ok(Err(AskError::Failed(error))) => {
+                Ok(Err(RemoteError::Lost(next))) => why = next,
+                Ok(Err(error)) => {
                     why = error.to_string();
                     tokio::time::sleep(AGAIN).await;
                 }
-                Ok(Err(AskError::Lost(next))) => why = next.to_string(),
                 Err(late) => return Err(self.lose(late)),
             }
         }
@@ -135,7 +133,7 @@ impl WorkerInstances {
     /// Gives the episode up, with a failure of the host that says why.
     fn lose(&mut self, why: String) -> BackendError {
         tracing::warn!("an episode is lost: {why}");
-        self.away = None;
+        self.remote = None;
         self.data.failures.push(Failure {
             at: Boundary::Host,
             kind: FailureKind::Fault,
@@ -155,8 +153,8 @@ impl WorkerInstances {
             age_ms: begun.elapsed().as_secs_f64() * 1e3,
             scored: false,
         };
-        let known = self.away.as_ref().map(|away| Known::of(&away.data));
-        let viewed = self.insist(|away| Box::pin(away.finish(order.clone()))).await;
+        let known = self.remote.as_ref().map(|remote| Known::of(&remote.data));
+        let viewed = self.insist(|remote| Box::pin(remote.finish(order.clone()))).await;
         let (Ok(viewed), Some(known)) = (viewed, known) else {
             return self.data.into_record(Ending::Dropped, begun, record);
         };
@@ -179,7 +177,7 @@ impl PlacedEpisode for WorkerInstances {
     fn call(&mut self, call: Call, listed: bool, most: u32) -> BoxFuture<'_, Result<Option<Ending>, BackendError>> {
         let call = ProgramCall { call, listed, most };
         Box::pin(async move {
-            match self.ask(|away| Box::pin(away.call(call.clone()))).await {
+            match self.ask(|remote| Box::pin(remote.call(call.clone()))).await {
                 Ok(called) => Ok(called?),
                 Err(error) => Err(error),
             }
@@ -187,7 +185,7 @@ impl PlacedEpisode for WorkerInstances {
     }
 
     fn act(&mut self, reply: Reply) -> BoxFuture<'_, Result<Option<Ending>, BackendError>> {
-        Box::pin(async move { self.insist(|away| Box::pin(away.turn(reply.clone()))).await })
+        Box::pin(async move { self.insist(|remote| Box::pin(remote.turn(reply.clone()))).await })
     }
 
     fn finish<'i>(

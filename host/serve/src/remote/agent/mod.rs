@@ -17,7 +17,7 @@ use gymkhana_rollout::PluginSet;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::away::{EpisodeStartError, RemoteEpisode};
+use super::episode::{RemoteEpisode, RemoteError};
 use super::messages::EpisodeOrigin;
 use super::places::{MAX_LOST, PlaceCounts, SessionWorkers, WorkerPlace, awaited_place};
 use instances::WorkerInstances;
@@ -143,10 +143,10 @@ impl TakenPlace {
         for _ in 0..=MAX_LOST {
             let starting = RemoteEpisode::start(place, places.0.origin(seed), 1, task.clone());
             match places.0.in_time(deadline, starting).await.map_err(none)? {
-                Ok(away) => return Ok(Box::new(WorkerInstances::new(places, seed, away))),
-                Err(EpisodeStartError::Environment(failed)) => return Err(BackendError::NotStarted(failed)),
-                Err(EpisodeStartError::Failed(error)) => return Err(none(error.to_string())),
-                Err(EpisodeStartError::Lost(lost)) => tracing::warn!("an episode starts at another worker: {lost}"),
+                Ok(remote) => return Ok(Box::new(WorkerInstances::new(places, seed, remote))),
+                Err(RemoteError::NotStarted(failed)) => return Err(BackendError::NotStarted(failed)),
+                Err(RemoteError::Lost(lost)) => tracing::warn!("an episode starts at another worker: {lost}"),
+                Err(error) => return Err(none(error.to_string())),
             }
             place = places.0.place_in_turn().await.ok_or_else(|| none(places.0.full()))?;
         }

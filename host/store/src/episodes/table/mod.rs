@@ -25,8 +25,9 @@ use crate::StoreError;
 use crate::episodes::cells::{BoxError, text};
 use crate::episodes::journal;
 use crate::episodes::part::{decode_outline, decode_row, read_columns};
-use crate::episodes::reader::{journal_path, numbers_of_journals, numbers_of_parts, part_path};
+use crate::episodes::reader::{numbers_of_journals, numbers_of_parts};
 use crate::episodes::sharing::SharedPrefix;
+use crate::names::{journal_path, part_path};
 
 /// Columns of a part that a row is made of.
 const COLUMNS: [&str; 8] = ["id", "task_split", "task_index", "ending", "success", "reward", "calls", "sampled_tokens"];

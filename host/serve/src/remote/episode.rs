@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{CallRefusal, EpisodeData, Reply, StartFailure};
+use gymkhana_driver::{BackendError, CallRefusal, EpisodeData, Reply, StartFailure};
 use gymkhana_record::{Boundary, CallCost, CallSite, Ending, EpisodeRecord, NamedValue, SeatRewards, TaskRef};
 use gymkhana_sandbox::Image;
 use gymkhana_store::decode_episodes;
@@ -11,7 +11,7 @@ use super::messages::{
     EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, PlaceAnswer, PlaceRequest, ProgramCall,
 };
 use super::places::{PlaceLost, WorkerPlace};
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 
 /// An episode at a worker.
 pub(crate) struct RemoteEpisode {
@@ -22,34 +22,33 @@ pub(crate) struct RemoteEpisode {
     plugins: Arc<[u8]>,
 }
 
-/// Reason why a request of an episode has no result.
-pub(crate) enum AskError {
-    /// The worker answered with an error.
-    Failed(ServeError),
-    /// The worker is lost.
-    Lost(PlaceLost),
-}
+/// Reason why an episode has not started, or a request to it has no result. [`BackendError::Lost`] is a lost worker.
+pub(crate) type RemoteError = BackendError<ServeError>;
 
-impl From<ServeError> for AskError {
+impl From<ServeError> for RemoteError {
     fn from(error: ServeError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<PlaceLost> for AskError {
+impl From<PlaceLost> for RemoteError {
     fn from(lost: PlaceLost) -> Self {
-        Self::Lost(lost)
+        Self::Lost(lost.to_string())
     }
 }
 
-/// Reason why an episode did not start.
-pub(crate) enum EpisodeStartError {
-    /// The environment did not start.
-    Environment(StartFailure),
-    /// The worker answered with an error.
-    Failed(ServeError),
-    /// The worker is lost.
-    Lost(PlaceLost),
+/// How the worker was lost.
+///
+/// # Errors
+/// If the request failed for another reason, which another worker does not change.
+pub(crate) fn lost_worker(error: RemoteError) -> Result<String, ServeError> {
+    match error {
+        RemoteError::Lost(why) => Ok(why),
+        RemoteError::Failed(error) => Err(error),
+        RemoteError::NotStarted(failed) => Err(ServeError::from(&failed.failure)),
+        RemoteError::NoPlace(why) => Err(ServeError::host(ErrorKind::Full, why)),
+        RemoteError::Refused(refusal) => Err(ServeError::agent(ErrorKind::OutOfOrder, refusal.to_string())),
+    }
 }
 
 impl RemoteEpisode {
@@ -59,23 +58,23 @@ impl RemoteEpisode {
         origin: EpisodeOrigin,
         seats: usize,
         task: TaskRef,
-    ) -> Result<Self, EpisodeStartError> {
+    ) -> Result<Self, RemoteError> {
         let request = EpisodeRequest::Start(origin, task.clone());
-        let answer = place.ask(request.into()).await.map_err(EpisodeStartError::Lost)?;
+        let answer = place.ask(request.into()).await?;
         match answer.outcome {
             EpisodeOutcome::Started => {
                 let data = decode(&answer.data).and_then(|data| match refusal_of_start(&data, &task, seats) {
                     None => Ok(data),
                     Some(why) => Err(why.to_owned()),
                 });
-                let data = data.map_err(|why| EpisodeStartError::Lost(place.refuse(&why)))?;
+                let data = data.map_err(|why| place.refuse(&why))?;
                 Ok(Self { place, data, plugins: answer.plugins })
             }
             EpisodeOutcome::NotStarted { failure, exchanges, logs } => {
-                Err(EpisodeStartError::Environment(StartFailure { failure, exchanges, logs }))
+                Err(RemoteError::NotStarted(StartFailure { failure, exchanges, logs }))
             }
-            EpisodeOutcome::Failed(error) => Err(EpisodeStartError::Failed(error)),
-            other => Err(EpisodeStartError::Lost(unexpected(&*place, &other))),
+            EpisodeOutcome::Failed(error) => Err(error.into()),
+            other => Err(unexpected(&*place, &other).into()),
         }
     }
 
@@ -85,10 +84,10 @@ impl RemoteEpisode {
         origin: EpisodeOrigin,
         data: EpisodeData,
         plugins: Arc<[u8]>,
-    ) -> Result<Self, AskError> {
+    ) -> Result<Self, RemoteError> {
         let text = serde_json::to_vec(&data).map_err(|error| {
             let message = format!("the session cannot continue: its state cannot be written: {error}");
-            ServeError::host(crate::error::ErrorKind::Failed, message)
+            ServeError::host(ErrorKind::Failed, message)
         })?;
         let request = EpisodeRequest::Restore(origin);
         let request = PlaceRequest { request, data: text.into(), plugins: Arc::clone(&plugins) };
@@ -110,7 +109,7 @@ impl RemoteEpisode {
     }
 
     /// Takes a turn of the seat to move. Without an answer nothing has changed here.
-    pub(crate) async fn turn(&mut self, reply: Reply) -> Result<Option<Ending>, AskError> {
+    pub(crate) async fn turn(&mut self, reply: Reply) -> Result<Option<Ending>, RemoteError> {
         match self.ask(EpisodeRequest::Turn(reply)).await? {
             EpisodeOutcome::Turn(ending) => Ok(ending),
             other => Err(self.unexpected(&other).into()),
@@ -118,7 +117,7 @@ impl RemoteEpisode {
     }
 
     /// Answers a call of an agent program.
-    pub(crate) async fn call(&mut self, call: ProgramCall) -> Result<Result<Option<Ending>, CallRefusal>, AskError> {
+    pub(crate) async fn call(&mut self, call: ProgramCall) -> Result<Result<Option<Ending>, CallRefusal>, RemoteError> {
         match self.ask(EpisodeRequest::Call(call)).await? {
             EpisodeOutcome::Called(called) => Ok(called),
             other => Err(self.unexpected(&other).into()),
@@ -126,7 +125,7 @@ impl RemoteEpisode {
     }
 
     /// The environment's values for rewards and teachers.
-    pub(crate) async fn privileged(&mut self) -> Result<Vec<NamedValue>, AskError> {
+    pub(crate) async fn privileged(&mut self) -> Result<Vec<NamedValue>, RemoteError> {
         match self.ask(EpisodeRequest::Privileged).await? {
             EpisodeOutcome::Privileged(view) => Ok(view),
             other => Err(self.unexpected(&other).into()),
@@ -134,7 +133,7 @@ impl RemoteEpisode {
     }
 
     /// A picture of the state.
-    pub(crate) async fn render(&mut self) -> Result<Image, AskError> {
+    pub(crate) async fn render(&mut self) -> Result<Image, RemoteError> {
         match self.ask(EpisodeRequest::Render).await? {
             EpisodeOutcome::Rendered(image) => Ok(image),
             other => Err(self.unexpected(&other).into()),
@@ -142,7 +141,7 @@ impl RemoteEpisode {
     }
 
     /// Ends and scores the episode.
-    pub(crate) async fn finish(&mut self, order: FinishOrder) -> Result<Box<EpisodeRecord>, AskError> {
+    pub(crate) async fn finish(&mut self, order: FinishOrder) -> Result<Box<EpisodeRecord>, RemoteError> {
         let answer = self.place.ask(EpisodeRequest::Finish(order.clone()).into()).await?;
         match answer.outcome {
             EpisodeOutcome::Finished => {}
@@ -160,7 +159,7 @@ impl RemoteEpisode {
     }
 
     /// Asks for something that changes the episode.
-    async fn ask(&mut self, request: EpisodeRequest) -> Result<EpisodeOutcome, AskError> {
+    async fn ask(&mut self, request: EpisodeRequest) -> Result<EpisodeOutcome, RemoteError> {
         let plays = matches!(request, EpisodeRequest::Turn(_) | EpisodeRequest::Call(_));
         let answer = self.place.ask(request.into()).await?;
         if !answer.data.is_empty() {

@@ -1,8 +1,17 @@
-//! Workers of a run at the bus of `--workers`.
+//! Parts of the program that play episodes of a run: workers at the bus of `--workers`, and agent programs.
 
 use gymkhana_cli::args::RunArgs;
 use gymkhana_cli::error::CliResult;
 use gymkhana_orchestration::remote::RunWorkers;
+use gymkhana_rollout::StartAgent;
+
+/// Starts agent programs, if this build has the gateway.
+#[cfg(feature = "full")]
+pub const AGENTS: Option<StartAgent> = Some(gymkhana_gateway::start_agent);
+
+/// Starts agent programs, if this build has the gateway.
+#[cfg(not(feature = "full"))]
+pub const AGENTS: Option<StartAgent> = None;
 
 /// The workers that play the run, if the command line names a bus.
 #[cfg(feature = "full")]
