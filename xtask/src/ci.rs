@@ -106,7 +106,7 @@ impl<'a> Rest<'a> {
             ["Cargo.lock", "Cargo.toml", "host/conformance", "host/driver", "host/sandbox", "plugins", "sdk", "wit"];
         self.on_change("conformance", &conformance, || registry::run(workspace, Refusal::Fails))?;
         let with = |more: &[&'static str]| [&ENGINE, more].concat();
-        self.on_change("packages", &["Cargo.lock", "sdk", "wit", "host/python"], || package::run(workspace))?;
+        self.on_change("packages", &["Cargo.lock", "sdk", "wit", "host/python"], || package(workspace))?;
         self.on_change("fuzz", &with(&["fuzz"]), || {
             fuzz::build(workspace)?;
             fuzz::run_built(workspace, FUZZ_SECONDS)

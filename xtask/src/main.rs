@@ -74,8 +74,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Docs => docs::run(&workspace),
         Command::Fuzz { seconds } => fuzz::run(&workspace, seconds),
         Command::Release { version, dry_run } => publish::release::run(&workspace, &version, dry_run),
-        Command::Bindings => publish::bindings::run(&workspace),
-        Command::Package => publish::package::run(&workspace),
+        Command::Bindings => publish::bindings(&workspace),
+        Command::Package => publish::package(&workspace),
         Command::Wheel { portable, target } => publish::wheel::build(&workspace, portable, target.as_deref()).map(drop),
     }
 }

@@ -38,7 +38,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
-use crate::args::{Cli, Command, RewardCommand};
+use crate::args::Cli;
 use crate::error::CliResult;
 use crate::printer::Printer;
 
@@ -60,7 +60,7 @@ pub fn main() -> ExitCode {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let cli = Cli::try_parse_from(&arguments).unwrap_or_else(|error| readable(error, &arguments).exit());
-    finish(&Printer::default(), |printer| dispatch(cli.command, printer))
+    finish(&Printer::default(), |printer| commands::dispatch(cli.command, printer))
 }
 
 /// The error with the nearest command, and with words for a number that is too large. clap suggests `yank` for `man` and
@@ -105,47 +105,4 @@ pub fn finish(printer: &Printer, command: impl FnOnce(&Printer) -> CliResult<u8>
             error::exit_code(&error)
         }
     }
-}
-
-fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
-    let done = match command {
-        Command::Model(_) => return Err(launch::trainer()),
-        Command::Replay(args) => commands::replay::replay(&args, printer),
-        Command::Show(args) => commands::show::show(&args, printer),
-        Command::Page(args) => commands::page::page(&args, printer),
-        Command::Rescore(args) => commands::rescore::score(&args, printer),
-        Command::Reward(RewardCommand::Diff(args)) => commands::rescore::diff(&args, printer),
-        Command::Cache(command) => commands::cache::cache(&command, printer),
-        Command::Completions(args) => {
-            commands::completions::completions(&args, printer);
-            Ok(())
-        }
-        Command::Version(args) => {
-            commands::version::version(&args, printer);
-            Ok(())
-        }
-        #[cfg(feature = "full")]
-        Command::Data(command) => data::run(&command, printer),
-        // The checks of a model are those of the trainer.
-        #[cfg(feature = "full")]
-        Command::Doctor(args) if args.model.is_some() => return Err(launch::trainer()),
-        #[cfg(feature = "full")]
-        Command::Doctor(args) => return Ok(doctor::doctor(&args, printer)),
-        #[cfg(feature = "full")]
-        Command::Gateway(args) => serving::gateway::gateway(&args, printer),
-        #[cfg(feature = "full")]
-        Command::Plugin(command) => plugin::run(&command, printer),
-        #[cfg(feature = "full")]
-        Command::Registry(command) => registry::run(command, printer),
-        #[cfg(feature = "full")]
-        Command::Serve(args) => serving::serve::serve(&args, printer),
-        #[cfg(feature = "full")]
-        Command::Worker(args) => serving::worker::worker(&args, printer),
-        #[cfg(not(feature = "full"))]
-        _ => {
-            let typed = std::env::args().nth(1).unwrap_or_default();
-            Err(error::CliError::left_out(format!("`host {typed}` cannot run"), "the command"))
-        }
-    };
-    done.map(|()| 0)
 }

@@ -5,11 +5,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod builder;
+mod checks;
 mod episode_rules;
 mod error;
-mod learning_rate;
 mod parse;
-mod range;
 mod recorded;
 mod recorder;
 mod reference;
@@ -23,7 +22,7 @@ pub use builder::{RunFileBuilder, StageBuilder};
 pub use episode_rules::EpisodeRules;
 pub use error::RunFileError;
 pub use gymkhana_algorithm::TinyModel;
-pub use parse::top_level::{parse_with_rules, table_with_rules};
+pub use parse::{parse_with_rules, table_with_rules};
 pub use recorder::Recorder;
 pub use reference::run_file_page;
 pub use run_file::{EnvironmentSettings, RunFile};

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
 
-use crate::range::is_default;
+use crate::checks::is_default;
 use crate::recorder::Recorder;
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EvaluationSection, GatewaySection, PolicySection, RlStage,

@@ -21,7 +21,8 @@ mod suite;
 mod synthetic_outbound;
 mod tree;
 
+pub use checks::CheckInfo;
 pub use finished_episode::FinishedEpisode;
 pub use measure::{MeasureProgress, Measured, measure};
 pub use settings::{MAX_MEMORY, SuiteSettings, limits};
-pub use suite::{CheckInfo, SuiteError, all_checks, check_plugin};
+pub use suite::{SuiteError, all_checks, check_plugin};

@@ -7,7 +7,7 @@ use gymkhana_registry::{
 use gymkhana_sandbox::{CallError, Grants, LoadError, Plugin, Sandbox};
 
 use crate::SuiteSettings;
-use crate::checks::{self, Run};
+use crate::checks::{self, CAPABILITIES, CheckInfo, LOADS, OPTION_LIMITS, Run, SuiteCheck, playing};
 use crate::finding::{Defect, Finding, Stop, skipped};
 use crate::fixture::{Fixture, with_synthetic_answers};
 
@@ -38,85 +38,6 @@ pub enum SuiteError {
     /// The host failed, so there is no result.
     #[error("the host could not run the plugin")]
     Host(#[source] CallError),
-}
-
-/// Name and description of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CheckInfo {
-    /// Name in reports.
-    pub name: &'static str,
-    /// Description of the check.
-    pub what: &'static str,
-}
-
-/// Check of loading, before any call.
-const LOADS: CheckInfo =
-    CheckInfo { name: "loads", what: "the engine loads the component, and its exports match its manifest" };
-const CAPABILITIES: CheckInfo =
-    CheckInfo { name: "capabilities", what: "the component imports exactly the capabilities in its manifest" };
-/// Check of other options, after all others.
-const OPTION_LIMITS: CheckInfo =
-    CheckInfo { name: "option-limits", what: "a shorter suite passes at the limits of every option" };
-
-/// Check of a plugin that loads.
-struct SuiteCheck {
-    info: CheckInfo,
-    run: Run,
-    /// Whether the shorter suite at the limits of options has it too.
-    at_limits: bool,
-}
-
-/// Checks of a plugin that loads.
-fn playing() -> Vec<SuiteCheck> {
-    let once = |name, what, run: Run| SuiteCheck { info: CheckInfo { name, what }, run, at_limits: false };
-    let check = |name, what, run: Run| SuiteCheck { at_limits: true, ..once(name, what, run) };
-    vec![
-        once("describes-itself", "its options, functions, seats and components have descriptions", |fixture| {
-            Box::pin(checks::describe::check(fixture))
-        }),
-        once("options", "unknown options and options of a wrong type are refused", |fixture| {
-            Box::pin(checks::options::check(fixture))
-        }),
-        check("splits-and-tasks", "splits have exactly the tasks that they list", |fixture| {
-            Box::pin(checks::splits::check(fixture))
-        }),
-        check("parameters", "functions take JSON Schemas, and arguments made from them are answered", |fixture| {
-            Box::pin(checks::parameters::check(fixture))
-        }),
-        check("same-seed-same-bytes", "the same start, seed and actions give the same bytes", |fixture| {
-            Box::pin(checks::state::determinism::check(fixture))
-        }),
-        check("snapshots", "a restored state continues like the saved one and like a replay", |fixture| {
-            Box::pin(checks::state::snapshots::check(fixture))
-        }),
-        once("bad-snapshots", "invalid snapshots are refused", |fixture| {
-            Box::pin(checks::state::snapshots::check_bad(fixture))
-        }),
-        check("state-keys", "equal states have equal keys, and different states different ones", |fixture| {
-            Box::pin(checks::state::state_keys::check(fixture))
-        }),
-        check("read-only", "reading a state does not change it", |fixture| {
-            Box::pin(checks::state::read_only::check(fixture))
-        }),
-        // At a limit, such as one turn, a task can be unsolvable.
-        once("oracle", "the oracle's episodes end successfully", |fixture| Box::pin(checks::oracle::check(fixture))),
-        check("invalid-actions", "invalid actions are answered", |fixture| Box::pin(checks::invalid::check(fixture))),
-        check("isolation", "two episodes or sessions in one instance do not affect each other", |fixture| {
-            Box::pin(checks::state::isolation::check(fixture))
-        }),
-        check("fuzz", "random actions are answered, and rewards stay in their range", |fixture| {
-            Box::pin(checks::fuzz::check(fixture))
-        }),
-        check("scores", "finished episodes of all shapes get a finite score in range for each seat", |fixture| {
-            Box::pin(checks::scores::check(fixture))
-        }),
-        check("same-episodes-same-scores", "the same episodes get the same scores", |fixture| {
-            Box::pin(checks::scores::check_again(fixture))
-        }),
-        check("cost", "no call needs more instructions or memory than a run allows", |fixture| {
-            Box::pin(checks::cost::check(fixture))
-        }),
-    ]
 }
 
 /// All checks in the order of execution.

@@ -10,8 +10,6 @@
 mod duplicates;
 mod error;
 mod examples;
-#[cfg(fuzzing)]
-pub mod fuzzing;
 mod import;
 mod inspect;
 mod remarks;
@@ -28,3 +26,15 @@ pub use inspect::{Lengths, SourceColumn, SourceInspection, inspect};
 pub use remarks::Remarks;
 pub use shape::{ChatCall, ChatConversation, ChatMessage, ColumnMapping, Preference, RecordShape};
 pub use table::{ConversationTable, ConversationWriter};
+
+/// Entry point of the fuzz target `data_rows`.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    use crate::source::page_header_length;
+
+    /// Length of the header of a page at the start of these bytes; `None` if it is refused.
+    #[must_use]
+    pub fn page_header(bytes: &[u8]) -> Option<usize> {
+        page_header_length(bytes)
+    }
+}

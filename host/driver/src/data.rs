@@ -11,7 +11,7 @@ use gymkhana_record::{
 use gymkhana_sandbox::ResetResult;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::budget::ByteBudget;
+use crate::limits::ByteBudget;
 use crate::limits::log::EpisodeLog;
 use crate::overrides::CallOverrides;
 

@@ -13,11 +13,11 @@ use serde::Serialize;
 use crate::chain::{Chain, boundary};
 use crate::data::EpisodeData;
 use crate::hooks::{Hooks, TimedCall};
-use crate::limits::budget::ByteBudget;
+use crate::limits::ByteBudget;
 use crate::limits::log::EpisodeLog;
 use crate::overrides::CallOverrides;
+use crate::tools::Toolbox;
 use crate::tools::tool_set::{BoundPlugin, ToolSet};
-use crate::tools::toolbox::Toolbox;
 
 /// Seeds of the plugins of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,13 +25,13 @@ pub use data::{EpisodeData, Extent};
 pub use episode::{Episode, EpisodeSeeds, EpisodeSetup, StartFailure};
 pub use gymkhana_rules::DEFAULT_EPISODE_BYTES;
 pub use hooks::{Hooks, NoHooks, TimedCall};
-pub use limits::budget::ByteBudget;
+pub use limits::ByteBudget;
 pub use limits::log::{EpisodeLog, LogRecorder};
 pub use oracle::ORACLE_TURNS;
 pub use overrides::CallOverrides;
 pub use recorder::{ExchangeRecorder, RecordedExchanges, ToolCaller, with_recorder};
-pub use saved::episode::{SavedEpisode, SavedPlugins};
 pub use saved::session::NotSaved;
+pub use saved::{SavedEpisode, SavedPlugins};
 pub use session::{
     DescribedEnvironment, EpisodeSequence, EpisodeSession, LiveEpisode, NextEpisode, SessionError, TaskError,
     TurnResult, UnknownOption, check_options,

@@ -7,7 +7,7 @@ use crate::chain::{Chain, ChainRecorders};
 use crate::data::EpisodeData;
 use crate::episode::{Episode, EpisodeSeeds};
 use crate::tools::tool_set::BoundPlugin;
-use crate::tools::toolbox::{Toolbox, ToolboxSnapshot};
+use crate::tools::{Toolbox, ToolboxSnapshot};
 
 /// State of the plugins of an episode. With a clone of [`EpisodeData`] it is the whole episode.
 #[derive(Clone)]

@@ -4,8 +4,8 @@ use serde_json::{Map, json};
 
 use crate::architecture::Architecture;
 use crate::error::Problem;
-use crate::keys::ModelKeys;
 use crate::metadata::Metadata;
+use crate::metadata::ModelKeys;
 use crate::rope;
 use crate::tensors::Tensors;
 

@@ -1,10 +1,24 @@
-//! Values of a GGUF file by key.
+//! Values of a GGUF file by key, and what they say about its model.
 
 use std::collections::HashMap;
 
 use candle_core::quantized::gguf_file::Value;
 
 use crate::error::Problem;
+
+/// Sizes and settings of a model.
+pub struct ModelKeys {
+    /// Heads of queries.
+    pub heads: u32,
+    /// Heads of keys and values.
+    pub key_heads: u32,
+    /// Width of a head.
+    pub head_dim: u32,
+    /// Rows of the embedding.
+    pub vocabulary: u64,
+    /// `config.json` without ids of tokens.
+    pub config: serde_json::Map<String, serde_json::Value>,
+}
 
 /// Keys and values of a file.
 pub struct Metadata<'a> {

@@ -8,7 +8,7 @@ use candle_core::quantized::gguf_file::{Content, TensorInfo};
 
 use crate::architecture::{Architecture, GLOBAL_TENSORS, LAYER_TENSORS, ROPE_FACTORS};
 use crate::error::Problem;
-use crate::keys::ModelKeys;
+use crate::metadata::ModelKeys;
 
 /// Names and shapes of a file, and the factors of rotary positions.
 pub struct Tensors<'a> {

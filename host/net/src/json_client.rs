@@ -10,10 +10,10 @@ use gymkhana_record::json_values_at_most;
 use serde_json::Value;
 use url::Url;
 
-use crate::client::{check_literal, reachable, root_cause};
 use crate::http::{Client, ClientError, RequestBuilder, StatusCode, checked_client};
 use crate::retry::{Failed, GaveUp, Retry};
 use crate::secret::Secret;
+use crate::{check_literal, reachable, root_cause};
 
 /// Limit on an answer, in bytes: log-probabilities of a long context take about 100 bytes per token.
 const MAX_ANSWER_BYTES: usize = 64 << 20;

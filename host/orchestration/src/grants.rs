@@ -13,7 +13,7 @@ use gymkhana_store::{RunFolder, RunReader};
 
 use crate::error::{Classify, RunError, RunResult};
 use crate::host_io::OnHost;
-use crate::recorded::runs::run_file_of;
+use crate::recorded_runs::run_file_of;
 use gymkhana_config::{EpisodeRules, ModelSection, PluginSection};
 
 /// Prefix of a pinned asset in a run file.

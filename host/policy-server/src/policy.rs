@@ -14,10 +14,10 @@ use serde_json::Value;
 use tokio::sync::{RwLock, Semaphore};
 use url::Url;
 
+use crate::Protocol;
 use crate::answer::{SamplingResponse, ValidReply, check_log_probs, validate};
 use crate::error::ServerError;
 use crate::models::list_models;
-use crate::protocol::Protocol;
 use crate::{sglang, text, vllm, weights};
 
 /// Problem of a server without token ids.

@@ -5,7 +5,7 @@ use std::path::Path;
 use gymkhana_net::{JsonClient, JsonClientError, RequestPolicy};
 use serde_json::{Value, json};
 
-use crate::protocol::Protocol;
+use crate::Protocol;
 
 /// Loads the weights of a folder into the server and clears its caches of the old weights.
 pub(crate) async fn push(

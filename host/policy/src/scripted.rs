@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gymkhana_record::{EpisodeRecord, Sampled, Segment};
 
-use crate::request::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop};
+use crate::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop};
 
 /// A policy that computes replies with a function of the request, for tests, upper bounds and fixed opponents.
 pub struct ScriptedPolicy<F> {

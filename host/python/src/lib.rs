@@ -4,7 +4,6 @@
 //! what programs around it do: forks, handlers of signals, limited address space, threads, and the interpreter's end.
 
 mod address_space;
-mod asynchronous;
 mod batch;
 mod command_line;
 mod convert;
@@ -26,8 +25,8 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     process::watch_forks();
-    module.add_class::<plugin::handle::PyPlugin>()?;
-    module.add_class::<environment::env::Env>()?;
+    module.add_class::<plugin::PyPlugin>()?;
+    module.add_class::<environment::Env>()?;
     module.add_class::<environment::vector::VectorEnv>()?;
     module.add_class::<tool::PyTool>()?;
     module.add_class::<reward::Reward>()?;

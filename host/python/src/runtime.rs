@@ -1,4 +1,5 @@
-//! The engine, the threads and the ticker of this process, made at first use and again after a fork.
+//! The engine, the threads and the ticker of this process, made at first use and again after a fork; and the `async`
+//! twins of methods, which run on other threads.
 
 use std::collections::HashMap;
 use std::ptr::null_mut;
@@ -9,6 +10,8 @@ use std::time::Duration;
 use gymkhana_orchestration::code_cache;
 use gymkhana_sandbox::{Limits, ProcessOwner, Sandbox, SandboxConfig};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::address_space;
@@ -149,4 +152,15 @@ pub fn shut_down(py: Python<'_>) -> PyResult<()> {
         }
     });
     Ok(())
+}
+
+/// An awaitable of `method(*args, **kwargs)`, which runs on another thread.
+pub fn in_thread<'py>(
+    method: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static IN_THREAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let in_thread = IN_THREAD.import(method.py(), "gymkhana_rl._async", "in_thread")?;
+    in_thread.call1((method, args, kwargs))
 }

@@ -13,15 +13,15 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::asynchronous::in_thread;
 use crate::convert::from_named;
 use crate::environment::action::arguments_text;
 use crate::environment::described::check_kind;
-use crate::environment::env::schemas;
+use crate::environment::schemas;
 use crate::errors::{FunctionFault, PluginFailure};
-use crate::plugin::handle::PyPlugin;
+use crate::plugin::PyPlugin;
 use crate::process::Owned;
 use crate::runtime::host;
+use crate::runtime::in_thread;
 
 /// One session of a tool. A session that fails begins again without its state, as in an episode.
 #[pyclass(name = "Tool", frozen, module = "gymkhana_rl", weakref)]

@@ -7,7 +7,6 @@ mod agent_player;
 mod context;
 mod episode;
 mod group_plan;
-mod listing;
 mod metrics;
 mod plugins;
 mod replay;
@@ -40,8 +39,8 @@ pub use gymkhana_rules::{
 };
 pub use metrics::{HistogramBuckets, RestartReason, RolloutMetrics, Timer, WaitKind};
 pub use plugins::{BoundReward, PluginSet, PluginSetError, RefusedOption};
+pub use replay::ReplayDifference;
 pub use replay::agent_play::AgentPlay;
-pub use replay::compare::ReplayDifference;
 pub use replay::fork::{FailedForks, ForkCheck, ForkError};
 pub use reward::{
     EpisodeName, Gate, MetricRuleError, RewardSum, RewardTerm, ScheduleError, SuccessRule, Weight, WeightSchedule,
@@ -262,4 +261,10 @@ impl Rollout {
     pub fn chat(&self) -> &ChatFormat {
         &self.chat
     }
+}
+
+/// Names in backquotes, separated by commas, or `none`.
+pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{}`", name.as_ref())).collect();
+    if quoted.is_empty() { "none".to_owned() } else { quoted.join(", ") }
 }

@@ -1,8 +1,9 @@
-//! Limits of an episode.
+//! Limits of an episode, with the early-stop rule.
 
 use std::time::Duration;
 
-use crate::EarlyStop;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Default limit of one episode's record in bytes: 64 pictures of half a megabyte, or a transcript of 30 million
 /// characters.
@@ -34,4 +35,18 @@ pub struct Limits {
     pub live_bytes: u64,
     /// Early-stop rule; checked last.
     pub early_stop: EarlyStop,
+}
+
+/// Early-stop rule. A stopped episode ends as at any other limit and is scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EarlyStop {
+    /// Maximum number of visits to one state; the episode ends above it. Requires an environment with state keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub repeats: Option<u32>,
+    /// Number of consecutive failed calls that ends the episode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub failed_calls: Option<u32>,
 }

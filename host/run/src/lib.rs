@@ -15,12 +15,15 @@ mod banner;
 mod budget;
 mod checkpoint_name;
 pub mod evaluate;
-#[cfg(fuzzing)]
-pub mod fuzzing;
 mod metrics;
 mod oracle;
 mod plan;
 mod progress;
+#[cfg(feature = "tinker")]
+mod remote;
+// Refusal of servers.
+#[cfg(not(feature = "tinker"))]
+#[path = "remote_left_out.rs"]
 mod remote;
 mod resume;
 mod schedule;
@@ -43,8 +46,25 @@ pub use gymkhana_store::StageSummary;
 #[cfg(feature = "metrics")]
 pub use metrics::metrics_page;
 pub use plan::{FirstPrompt, RunPlan};
-pub use stages::run::{Finished, RunOutcome};
 pub use stages::tally::FailureTally;
 pub use stages::watch::BetterCheckpoint;
+pub use stages::{Finished, RunOutcome};
 pub use start::{Prepared, RunRequest, prepare};
 pub use stop::{StopRequest, Stopped};
+
+/// Entry point of the fuzz target `state`: the position in `state.json`.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    use crate::state::TrainingState;
+    use gymkhana_config::Stage;
+
+    /// Reads a position and checks it against stages; `None` if either refuses it. Returns the position as it would be
+    /// written.
+    #[must_use]
+    pub fn read_state(text: &[u8], stages: &[Stage]) -> Option<String> {
+        let state: TrainingState = serde_json::from_slice(text).ok()?;
+        state.check(stages).ok()?;
+        let _ = state.progress.begun_before(std::time::Instant::now());
+        serde_json::to_string(&state).ok()
+    }
+}

@@ -32,8 +32,9 @@ mod sandbox;
 pub mod unsandboxed;
 
 pub use cache::{CacheEntry, CacheError, CacheFolder};
+pub use calls::Snapshot;
+pub use calls::environment::EnvironmentEpisode;
 pub use calls::environment::results::{Action, Advice, Image, ResetResult, StepResult};
-pub use calls::environment::{EnvironmentEpisode, Snapshot};
 pub use calls::reward::{Scorer, score};
 pub use calls::tool::{ToolOutput, ToolSession};
 pub use calls::trajectory::Trajectory;

@@ -8,10 +8,10 @@ use gymkhana_net::{RawBody, Received};
 use prost::Message as _;
 use serde_json::{Value, json};
 
-use crate::client::{TinkerClient, text};
 use crate::datum::{Datum, Loss, Reduction};
 use crate::error::TinkerError;
 use crate::wire;
+use crate::{TinkerClient, text};
 
 /// Adapter of a new model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use prost::Message as _;
 use serde_json::{Value, json};
 use tokio::sync::{RwLock, Semaphore};
 
-use crate::client::TinkerClient;
+use crate::TinkerClient;
 use crate::wire;
 
 /// Seeds of the server are below this number.

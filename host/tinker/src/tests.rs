@@ -20,7 +20,7 @@ use url::Url;
 
 use crate::{
     Datum, LoraSettings, Loss, Reduction, TinkerClient, TinkerError, TinkerModel, TinkerPolicy, TinkerSettings,
-    TrainedToken, wire,
+    TrainedToken, chosen, wire,
 };
 
 /// What the server was asked for, and the results that wait to be fetched.
@@ -277,4 +277,16 @@ fn results_of_the_official_messages_are_read() {
                   000000000c00000000000000180118021a130a086c6f73733a73756d11000000000000f83f";
     let output = wire::ForwardBackwardOutput::decode(&bytes(output)[..]).unwrap();
     assert_eq!(wire::places(&output.loss_fn_outputs[0].fields["logprobs"].offsets).unwrap(), [0, 8, 12]);
+}
+
+#[test]
+fn the_model_is_the_named_one_or_the_only_one() {
+    let url = Url::parse("http://127.0.0.1:1").unwrap();
+    let known = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(chosen(&url, &known(&["a"]), None).unwrap(), "a");
+    assert_eq!(chosen(&url, &known(&["a", "b"]), Some("b")).unwrap(), "b");
+    let unnamed = chosen(&url, &known(&["a", "b"]), None).unwrap_err().to_string();
+    assert!(unnamed.ends_with("hint: set trainer.model to one of `a`, `b`"), "{unnamed}");
+    let missing = chosen(&url, &known(&["a"]), Some("c")).unwrap_err().to_string();
+    assert!(missing.contains("has no model `c`"), "{missing}");
 }

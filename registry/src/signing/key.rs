@@ -10,7 +10,7 @@ use std::str::FromStr;
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 
-use super::signature::{Purpose, Signature};
+use super::{Purpose, Signature};
 use crate::hex;
 
 /// Prefix of a public key's text.

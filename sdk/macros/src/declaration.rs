@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, Path, Token, braced};
 
-use crate::nearest;
+use crate::advice;
 
 /// Kind of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Parse for Export {
         let word: Ident = input.parse()?;
         let names = Kind::ALL.map(Kind::name);
         let Some(kind) = Kind::ALL.into_iter().find(|kind| word == kind.name()) else {
-            let advice = nearest::advice(&word.to_string(), &names);
+            let advice = advice(&word.to_string(), &names);
             return Err(Error::new(word.span(), format!("`{word}` is not a kind of plugin; {advice}")));
         };
         input.parse::<Token![:]>()?;
@@ -149,10 +149,9 @@ fn interfaces(kind: Kind, input: ParseStream<'_>) -> syn::Result<Vec<Interface>>
             let kind = kind.name();
             let message = match known.is_empty() {
                 true => format!("a {kind} has no optional interfaces: remove `{word}`"),
-                false => format!(
-                    "`{word}` is not an optional interface of `{kind}`; {}",
-                    nearest::advice(&word.to_string(), &known)
-                ),
+                false => {
+                    format!("`{word}` is not an optional interface of `{kind}`; {}", advice(&word.to_string(), &known))
+                }
             };
             return Err(Error::new(word.span(), message));
         };

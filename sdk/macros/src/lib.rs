@@ -4,7 +4,6 @@
 mod contract;
 mod declaration;
 mod manifest;
-mod nearest;
 mod options;
 
 use proc_macro2::{Span, TokenStream};
@@ -99,5 +98,14 @@ fn section_tokens(frame: &[u8]) -> TokenStream {
             #[unsafe(link_section = "gymkhana:manifest")]
             static MANIFEST: [u8; #length] = *#bytes;
         };
+    }
+}
+
+/// Lists `known` after the nearest word, such as "did you mean `a`? known: `a`, `b`".
+fn advice(word: &str, known: &[&str]) -> String {
+    let listed = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match known.iter().max_by(|a, b| strsim::jaro(word, a).total_cmp(&strsim::jaro(word, b))) {
+        Some(nearest) if strsim::jaro(word, nearest) > 0.6 => format!("did you mean `{nearest}`? known: {listed}"),
+        _ => format!("known: {listed}"),
     }
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use toml::Table;
 
+use crate::advice;
 use crate::contract;
 use crate::declaration::Kind;
-use crate::nearest;
 
 /// Version of the manifest's JSON layout.
 const SCHEMA: u32 = 1;
@@ -64,10 +64,7 @@ impl Manifest {
     pub fn new(package: &Package, kinds: &[Kind]) -> Result<Self, String> {
         let metadata = package.metadata.as_ref().ok_or_else(|| missing("namespace", "namespace = \"your-name\""))?;
         if let Some(unknown) = metadata.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            return Err(format!(
-                "unknown key `{unknown}` in [package.metadata.gymkhana]; {}",
-                nearest::advice(unknown, &KEYS)
-            ));
+            return Err(format!("unknown key `{unknown}` in [package.metadata.gymkhana]; {}", advice(unknown, &KEYS)));
         }
         let namespace = namespace(metadata)?;
         if !is_name(&package.name) {
@@ -154,7 +151,7 @@ fn capabilities(metadata: &Table, key: &str) -> Result<Vec<String>, String> {
             return Err(format!("capability `{name}` is always available: remove it from `{key}`"));
         }
         if !CAPABILITIES.contains(&name) {
-            return Err(format!("unknown capability `{name}`; {}", nearest::advice(name, &CAPABILITIES)));
+            return Err(format!("unknown capability `{name}`; {}", advice(name, &CAPABILITIES)));
         }
         if names.iter().any(|other| other == name) {
             return Err(format!("capability `{name}` is listed twice in `{key}`: remove one"));

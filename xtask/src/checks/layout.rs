@@ -1,10 +1,11 @@
-//! Sizes of files and folders: code files of at most 500 lines, at most 14 of them flat in a folder. Generated files may
-//! be longer. Folders of tests that are programs of their own may hold more files, because Cargo and pytest want them flat.
+//! Sizes of files and folders: code files of at most 500 lines, at most 14 of them flat in a folder, and few sources with a
+//! handful of lines. Generated files may be longer. Folders of tests that are programs of their own may hold more files,
+//! because Cargo and pytest want them flat.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use super::report;
 use crate::step::step;
@@ -17,6 +18,13 @@ const FILES: [&str; 3] = ["*.rs", "*.py", "*.mjs"];
 const LINES: usize = 500;
 /// Most files flat in a folder.
 const FLAT: usize = 14;
+
+/// Most lines of a tiny file.
+const TINY_LINES: usize = 25;
+/// Most tiny files among the Rust sources. Folders that [`UNCOUNTED`] names are left out.
+const TINY_FILES: usize = 15;
+/// Folders whose files are tests or programs of their own, and may be tiny.
+const UNCOUNTED: [&str; 4] = ["tests", "benches", "fuzz", "examples"];
 
 /// A folder with more files: its path, their most, and the reason.
 type Exception = (&'static str, usize, &'static str);
@@ -34,18 +42,26 @@ const EXCEPTIONS: [Exception; 9] = [
     ("tests/tests/plugins", 15, "each file is one topic of one program"),
 ];
 
-/// Fails on files and folders that are too large.
+/// Fails on files and folders that are too large, and on too many tiny files.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
-    step("layout", || {
-        let mut sizes = Vec::new();
-        for file in workspace.files(&FILES)? {
-            let text = std::fs::read_to_string(workspace.root.join(&file))
-                .with_context(|| format!("cannot read `{}`", file.display()))?;
-            let lines = if is_generated(&text) { 0 } else { text.lines().count() };
-            sizes.push((file, lines));
-        }
-        report(&check(&sizes), "layout", "split the file by idea, or group modules into folders")
-    })
+    let sizes = step("layout", || {
+        let sizes = sizes(workspace)?;
+        report(&check(&sizes), "layout", "split the file by idea, or group modules into folders")?;
+        Ok(sizes)
+    })?;
+    step("tiny files", || check_tiny(&sizes))
+}
+
+/// Code files with their numbers of lines; 0 for generated ones.
+fn sizes(workspace: &Workspace) -> anyhow::Result<Vec<(PathBuf, usize)>> {
+    let mut sizes = Vec::new();
+    for file in workspace.files(&FILES)? {
+        let text = std::fs::read_to_string(workspace.root.join(&file))
+            .with_context(|| format!("cannot read `{}`", file.display()))?;
+        let lines = if is_generated(&text) { 0 } else { text.lines().count() };
+        sizes.push((file, lines));
+    }
+    Ok(sizes)
 }
 
 /// Whether the first line says that a program wrote the file.
@@ -76,6 +92,30 @@ fn check(sizes: &[(PathBuf, usize)]) -> Vec<String> {
     findings
 }
 
+/// Fails on more tiny files than allowed, and names them.
+fn check_tiny(sizes: &[(PathBuf, usize)]) -> anyhow::Result<()> {
+    let tiny: Vec<String> = sizes
+        .iter()
+        .filter(|(file, lines)| (1..=TINY_LINES).contains(lines) && is_counted_source(file))
+        .map(|(file, lines)| format!("{}: {lines} lines", file.display()))
+        .collect();
+    ensure!(
+        tiny.len() <= TINY_FILES,
+        "tiny files: {} sources have at most {TINY_LINES} lines, but at most {TINY_FILES} may:\n{}\nhint: merge one into the \
+         module that uses it, or a list of modules with the principal one of its folder",
+        tiny.len(),
+        tiny.join("\n")
+    );
+    Ok(())
+}
+
+/// Whether the file is a Rust source of a library or a program, and not a test.
+fn is_counted_source(file: &Path) -> bool {
+    let is_in = |folder: &str| file.iter().any(|part| part == folder);
+    let is_test = file.file_name().is_some_and(|name| name == "tests.rs") || UNCOUNTED.into_iter().any(is_in);
+    file.extension().is_some_and(|extension| extension == "rs") && is_in("src") && !is_test
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,5 +142,25 @@ mod tests {
         assert_eq!(check(&flat(reference, 24, "py")), ["tests/reference: 24 code files flat, at most 23"]);
         let sizes = [("sdk/a.py".into(), 501), ("sdk/b.py".into(), 500)];
         assert_eq!(check(&sizes), ["sdk/a.py: 501 lines, at most 500"]);
+    }
+
+    #[test]
+    fn too_many_tiny_files_are_named() {
+        let sources = |count: usize, lines: usize| {
+            (0..count).map(|file| (PathBuf::from(format!("host/run/src/m{file}.rs")), lines)).collect::<Vec<_>>()
+        };
+        let words = |sizes: &[(PathBuf, usize)]| check_tiny(sizes).map_err(|error| error.to_string());
+        assert_eq!(words(&sources(15, 25)), Ok(()));
+        assert_eq!(words(&sources(16, 26)), Ok(()));
+        let refused = words(&sources(16, 25)).expect_err("one too many");
+        let begin = "tiny files: 16 sources have at most 25 lines, but at most 15 may:\nhost/run/src/m0.rs: 25 lines\n";
+        assert!(refused.starts_with(begin), "{refused}");
+        assert!(refused.contains("m15.rs") && refused.contains("\nhint: merge one into the module"), "{refused}");
+        // Generated files have 0 lines here; tests, build scripts and fuzz targets are not counted.
+        let others = ["host/run/src/x/tests.rs", "host/cli/tests/src/a.rs", "fuzz/src/b.rs", "host/run/build.rs"];
+        let mut sizes = sources(15, 25);
+        sizes.extend(others.map(|file| (file.into(), 5)));
+        sizes.extend([("sdk/rust/src/bindings/tool.rs".into(), 0), ("sdk/python/src/c.py".into(), 5)]);
+        assert_eq!(words(&sizes), Ok(()));
     }
 }

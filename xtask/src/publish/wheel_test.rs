@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use super::package::build_sdk;
+use super::build_sdk;
 use super::wheel::{build, only_wheel};
 use crate::python_package::{PACKAGE, REQUIREMENTS};
 use crate::step::{execute, step};

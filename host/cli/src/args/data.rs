@@ -1,4 +1,4 @@
-//! Arguments of `host data`.
+//! Arguments of `host data` and `host model`.
 
 use std::path::PathBuf;
 
@@ -120,4 +120,21 @@ pub enum EpisodePurpose {
     Evaluation,
     /// Played by the oracle.
     Demonstrations,
+}
+
+/// `host model`.
+#[derive(Debug, Subcommand)]
+pub enum ModelFolderCommand {
+    /// Convert a GGUF file to a model's folder
+    Import(ModelImportArgs),
+}
+
+/// `host model import`.
+#[derive(Debug, Args)]
+pub struct ModelImportArgs {
+    /// GGUF file
+    pub file: PathBuf,
+    /// New folder of the model
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
 }

@@ -1,7 +1,6 @@
 //! Arguments of the command line.
 
 pub mod data;
-pub mod model;
 pub mod plugin;
 pub mod registry;
 mod serving;
@@ -21,8 +20,7 @@ use gymkhana_record::EpisodeId;
 use crate::error::{CliError, CliResult};
 use crate::units::parse_age;
 
-use data::{DataCommand, EpisodePurpose};
-use model::ModelFolderCommand;
+use data::{DataCommand, EpisodePurpose, ModelFolderCommand};
 use plugin::PluginCommand;
 use registry::{FetchArgs, RegistryCommand};
 use serving::PAGE_ADDRESS;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::args::plugin::BenchArgs;
 use crate::error::CliResult;
 use crate::plugin::build::BuildMode;
-use crate::plugin::find::find;
+use crate::plugin::find;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::{Printer, ProgressLine};
 use gymkhana_orchestration::{ProgressFigures, Work};

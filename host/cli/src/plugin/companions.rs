@@ -9,7 +9,7 @@ use gymkhana_sandbox::{Plugin, Sandbox};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::build::BuildMode;
-use crate::plugin::find::find;
+use crate::plugin::find;
 use crate::plugin::log;
 use crate::plugin::plugin_inputs::PluginInputs;
 use crate::printer::Printer;

@@ -13,7 +13,7 @@ use crate::plugin::build::{
     self,
     BuildMode::{Quick, Whole},
 };
-use crate::plugin::find::find;
+use crate::plugin::find;
 use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;

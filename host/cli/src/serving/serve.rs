@@ -16,7 +16,7 @@ use gymkhana_store::ReportWrites;
 use gymkhana_workers::bus::{RunKey, random_key};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{export, session_workers};
+use super::{export, start_session_workers};
 use crate::args::{ServeArgs, ServeCommand, StdioTools};
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugins::{GivenAs, WantedPlugins};
@@ -49,7 +49,7 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
             counted(catalog.tools().tools().len(), "tool")
         );
         let key = if args.no_records { random_key("serve")? } else { RunKey::of_folder(&args.out) };
-        let front = session_workers::start(&args.front, key, |path| catalog.publish(path), printer).await?;
+        let front = start_session_workers(&args.front, key, |path| catalog.publish(path), printer).await?;
         let (plugin_calls, kept) = (guests.handle().clone(), Arc::clone(&records));
         let sessions = match &front {
             None => SessionTable::new(catalog, &config, kept, plugin_calls),

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::RunFileError;
 use crate::parse::mismatch::Mismatch;
 use crate::parse::refusal::RunFileRefusal;
-use crate::parse::{defaults, hint, overlay, top_level};
+use crate::parse::{defaults, from_table, from_text, hint, overlay, table_with_rules};
 use crate::run_file::{RunFile, only_one_form};
 use crate::sections::{plugins_as_tables, write_out_sources};
 
@@ -41,8 +41,7 @@ impl RunFile {
                 write_out_sources(&mut table);
                 match Mismatch::in_run_file(&table) {
                     Some(mismatch) => Err(RunFileRefusal::Value(Box::new(mismatch))),
-                    None => top_level::from_table::<Self>(table.clone())
-                        .map_err(|error| RunFileRefusal::of_parser(error, &table)),
+                    None => from_table::<Self>(table.clone()).map_err(|error| RunFileRefusal::of_parser(error, &table)),
                 }
             })
         };
@@ -60,9 +59,7 @@ impl RunFile {
         Err(match (sets[..blamed].last(), refusal) {
             (Some(set), refusal) => RunFileError::Set { text: set.clone(), reason: refusal.in_set(&table) },
             // An error from the text, not from the table, shows the line.
-            (None, RunFileRefusal::Parser(error)) => {
-                malformed(&top_level::from_text::<Self>(text).err().unwrap_or(error))
-            }
+            (None, RunFileRefusal::Parser(error)) => malformed(&from_text::<Self>(text).err().unwrap_or(error)),
             (None, refusal) => {
                 RunFileError::Malformed { origin: origin.to_owned(), message: refusal.in_file(text, &table) }
             }
@@ -74,7 +71,7 @@ impl RunFile {
     /// # Errors
     /// Never for a parsed file: every section is representable in TOML.
     pub fn resolved(&self) -> Result<String, toml::ser::Error> {
-        let mut table = top_level::table_with_rules(&self.rules, self)?;
+        let mut table = table_with_rules(&self.rules, self)?;
         if !self.environments.is_empty() {
             table.remove("environment");
         }

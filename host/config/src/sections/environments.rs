@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::environment::check_schedule;
 use super::environment::check_wrappers;
 use super::{EnvironmentSection, LimitsSection, Options, PluginSection, SamplerSection, Stage, WrapperEntry};
+use crate::checks::is_default;
 use crate::error::RunFileError;
-use crate::range::is_default;
 
 /// One of several environments of a run. A section of the environment replaces the run's section of the same name as a
 /// whole.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::grants::SecretSection;
+use crate::checks::is_default;
 use crate::error::RunFileError;
-use crate::range::is_default;
 
 /// Server of the Model Context Protocol as the tool `NAME`: a program on this machine (`command`) or a server at a
 /// `url`. Each episode has a session of its own. The name consists of lower-case letters, digits and `-`.

@@ -10,8 +10,6 @@ mod limits;
 mod mcp;
 mod plugins;
 mod policy;
-mod preset_flags;
-mod retention;
 mod sampler;
 mod sandbox;
 mod seats;
@@ -20,7 +18,7 @@ mod stages;
 pub use agents::{AgentSandbox, AgentSection, GatewayClient, GatewaySampling, GatewaySection};
 pub use environment::{EnvironmentSection, Options, WrapperEntry};
 pub use environments::{EnvironmentEntry, EnvironmentPlugin, WhenFailing};
-pub use evaluation::{EvaluatedFigure, EvaluatedWeights, EvaluationMetric, EvaluationSection};
+pub use evaluation::{CheckpointsSection, EvaluatedFigure, EvaluatedWeights, EvaluationMetric, EvaluationSection};
 pub use failures::FailuresSection;
 pub use grants::{HttpSection, ModelSection, SecretSection};
 pub use limits::LimitsSection;
@@ -31,7 +29,6 @@ pub use policy::{
     Checkpoint, HubModel, LossReduction, PolicySection, ServerSection, ThoughtsChoice, ThoughtsMarks, ThoughtsWord,
     ToolFormatChoice, ToolsInPrompt, TrainerKind, TrainerSection,
 };
-pub use retention::CheckpointsSection;
 pub use sampler::{
     AdaptiveTasks, DifficultyTasks, MixedOutcomeTasks, PrioritizedTasks, Priority, SamplerPhase, SamplerSection,
     StagedTasks, WeightedTasks,

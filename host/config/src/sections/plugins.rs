@@ -13,8 +13,8 @@ use toml::{Table, Value};
 
 use super::environment::check_schedule;
 use super::{HttpSection, McpSection, ModelSection, Options, SandboxSection};
+use crate::checks::is_default;
 use crate::error::RunFileError;
-use crate::range::is_default;
 
 /// Plugin `NAME`: where it comes from, its options, and what it is granted. A text alone is that of `use`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::checks::check_range;
 use crate::error::RunFileError;
-use crate::range::check_range;
 
 /// Sampler of training tasks. `shuffled` is the default. Evaluations and demonstrations do not use it, except for the
 /// order of `sequential` and `weighted`.

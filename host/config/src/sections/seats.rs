@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use gymkhana_rules::SeatRules;
 
 use super::{Checkpoint, PolicySection};
+use crate::checks::check_range;
 use crate::error::RunFileError;
-use crate::range::check_range;
 
 /// Policy of a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

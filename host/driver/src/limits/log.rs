@@ -6,7 +6,7 @@ use gymkhana_record::{Boundary, CallSite, LogBudget, LogEntry};
 use gymkhana_sandbox::{LogLine, LogSink, Plugin};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::budget::ByteBudget;
+use crate::limits::ByteBudget;
 
 /// Collects the log of one plugin until its call is over, and passes it on to the plugin's own sink.
 pub struct LogRecorder {

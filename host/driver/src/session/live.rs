@@ -10,7 +10,7 @@ use crate::data::Extent;
 use crate::episode::{Episode, EpisodeSeeds, StartFailure};
 use crate::finish::FinalViews;
 use crate::hooks::NoHooks;
-use crate::saved::episode::SavedEpisode;
+use crate::saved::SavedEpisode;
 use crate::turn::Reply;
 
 /// An episode with its task, its seed and its start.

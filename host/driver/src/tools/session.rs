@@ -10,7 +10,7 @@ use gymkhana_record::{
 };
 use gymkhana_sandbox::{CallError, OptionalInterface, Plugin, Snapshot, Spent, ToolSession};
 
-use crate::limits::budget::ByteBudget;
+use crate::limits::ByteBudget;
 use crate::limits::log::LogRecorder;
 use crate::overrides::{CallOverrides, RecordedAnswer};
 use crate::recorder::{ExchangeRecorder, with_recorder};

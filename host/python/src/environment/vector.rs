@@ -8,16 +8,16 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::asynchronous::in_thread;
 use crate::batch::{MIN_JOBS, spread};
 use crate::convert::{array, from_named};
 use crate::environment::action;
 use crate::environment::chunk::{self, ChunkResult, EnvironmentTurn};
-use crate::environment::env::{Env, live};
 use crate::environment::transition::{self, Transition};
+use crate::environment::{Env, live};
 use crate::errors::FunctionFault;
-use crate::plugin::handle::PyPlugin;
+use crate::plugin::PyPlugin;
 use crate::process::Owned;
+use crate::runtime::in_thread;
 use crate::runtime::{Host, host};
 
 /// Largest number of environments of one `VectorEnv`.
@@ -60,7 +60,7 @@ pub fn step_many<'py>(
     }
     // Environments that are over are refused before any other takes its turn.
     for guard in &mut guards {
-        crate::environment::env::open(guard)?.running().map_err(FunctionFault::from)?;
+        crate::environment::open(guard)?.running().map_err(FunctionFault::from)?;
     }
     let plays = guards.iter_mut().filter_map(|guard| guard.take());
     let turns: Vec<(EpisodeSession, Reply)> = plays.zip(replies).collect();

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 use crate::errors::FunctionFault;
 use crate::local::code::PythonCode;
-use crate::plugin::handle::PyPlugin;
+use crate::plugin::PyPlugin;
 
 /// Namespace of their names.
 const NAMESPACE: &str = "local";

@@ -16,7 +16,7 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
 use crate::errors::FunctionFault;
-use crate::plugin::handle::PyPlugin;
+use crate::plugin::PyPlugin;
 use crate::runtime::{Host, host};
 use interrupt::interruptible;
 use request::{Groups, Request};

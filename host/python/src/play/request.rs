@@ -14,7 +14,7 @@ use crate::convert::to_json;
 use crate::errors::FunctionFault;
 use crate::local::code::PythonCode;
 use crate::plugin::grants::Granted;
-use crate::plugin::handle::{PyPlugin, Recipe};
+use crate::plugin::{PyPlugin, Recipe};
 
 /// Name of the arguments in errors of the run file.
 const ORIGIN: &str = "the arguments of play";

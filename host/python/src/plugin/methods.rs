@@ -16,14 +16,14 @@ use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyTuple, PyType};
 use serde_json::{Value as Json, json};
 
 use crate::convert::{from_json, from_named, to_json};
+use crate::environment::Env;
 use crate::environment::described;
-use crate::environment::env::Env;
 use crate::environment::saved;
 use crate::environment::vector::VectorEnv;
 use crate::errors::FunctionFault;
 use crate::options;
-use crate::plugin::handle::{Limited, LoadedComponent, ManifestFacts, PyPlugin, Recipe};
 use crate::plugin::source::PluginArgument;
+use crate::plugin::{Limited, LoadedComponent, ManifestFacts, PyPlugin, Recipe};
 use crate::reward::Reward;
 use crate::runtime::host;
 use crate::tool::PyTool;

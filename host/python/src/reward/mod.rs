@@ -12,15 +12,15 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
-use crate::asynchronous::in_thread;
 use crate::convert::from_named;
 use crate::environment::described::check_kind;
 use crate::errors::{FunctionFault, PluginFailure};
-use crate::plugin::handle::PyPlugin;
+use crate::plugin::PyPlugin;
 use crate::process::Owned;
 use crate::reward::scoring::{Judge, Scored};
 use crate::reward::trajectory::{SeatTrajectory, cell};
 use crate::runtime::host;
+use crate::runtime::in_thread;
 
 /// A reward with its options.
 #[pyclass(frozen, module = "gymkhana_rl")]

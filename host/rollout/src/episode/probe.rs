@@ -14,7 +14,7 @@ use gymkhana_rules::{AnswerProbe, TurnProbe};
 use gymkhana_sandbox::OptionalInterface;
 
 use crate::Rollout;
-use crate::listing::listed;
+use crate::listed;
 
 /// A probe that the policy or the environment does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

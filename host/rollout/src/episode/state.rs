@@ -8,7 +8,9 @@ use std::time::Instant;
 use gymkhana_chat::Role;
 use gymkhana_driver::{Episode, EpisodeSeeds, Hooks, TimedCall};
 use gymkhana_policy::{Conversation, Policy, Sampling};
-use gymkhana_record::{AgentRun, Call, Content, EpisodeId, Fork, PolicyTurn, Seed, TaskRef, Turn, text_of};
+use gymkhana_record::{AgentRun, Call, Content, EpisodeId, Failure, Fork, PolicyTurn, Seed, TaskRef, Turn, text_of};
+use gymkhana_registry::Digest;
+use gymkhana_sandbox::OptionalInterface;
 
 use crate::Rollout;
 use crate::context::SeatContext;
@@ -210,4 +212,20 @@ pub(crate) fn milliseconds(since: Instant) -> f64 {
 /// Tokens of a context in the form that a policy takes.
 pub(crate) fn shared(tokens: &[u32]) -> Arc<[u32]> {
     tokens.into()
+}
+
+impl EpisodeState<'_> {
+    /// Digest of the environment's present state key; `None` if the environment offers no state keys.
+    pub(crate) async fn state_digest(&mut self) -> Result<Option<Digest>, Failure> {
+        let taken = self.taken();
+        if !self.episode.offers(OptionalInterface::StateKey) {
+            return Ok(None);
+        }
+        if let known @ Some(_) = self.policy.state.known(taken) {
+            return Ok(known);
+        }
+        let digest = Digest::of(&self.episode.state_key(taken).await?);
+        self.policy.state = StateDigest::new(taken, digest);
+        Ok(Some(digest))
+    }
 }

@@ -16,8 +16,8 @@ use crate::episode::finish::{ended, never_started};
 use crate::episode::state::{Actor, EpisodePlan, EpisodeState};
 use crate::replay::overrides::ReplayOverrides;
 use crate::reward::{EpisodeEnd, EpisodeName, MetricRuleError};
-use crate::scoring::group::reward_failure;
 use crate::scoring::reward_call::{RewardCall, ScoringResult};
+use crate::scoring::reward_failure;
 use crate::{Rollout, RolloutError};
 
 /// Turns of an episode that is shown without an oracle.

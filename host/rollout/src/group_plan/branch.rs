@@ -9,8 +9,8 @@ use gymkhana_rules::{Branch, Probe};
 use tracing::{Instrument, info_span};
 
 use super::GroupPlan;
+use crate::episode::EpisodeStart;
 use crate::episode::generate::Generation;
-use crate::episode::play::EpisodeStart;
 use crate::episode::state::{Actor, EpisodeState};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{ForkError, Rollout};

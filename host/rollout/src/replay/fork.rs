@@ -12,8 +12,8 @@ use gymkhana_policy::{ReplayedPolicy, Sampling};
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Failure, Fork};
 use tracing::{Instrument, info_span};
 
+use crate::episode::EpisodeStart;
 use crate::episode::finish::so_far;
-use crate::episode::play::EpisodeStart;
 use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData};
 use crate::replay::overrides::{ReplayOverrides, turns_taken};
 use crate::{ReplayDifference, Rollout, RolloutError};

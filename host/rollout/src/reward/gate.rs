@@ -6,8 +6,8 @@
 use gymkhana_record::EpisodeRecord;
 
 use super::MetricRuleError;
-use super::catalog::RewardCatalog;
 use super::episode_end::EpisodeEnd;
+use super::metric_ref::RewardCatalog;
 use super::metric_ref::{ENVIRONMENT, MetricRef};
 
 /// Comparison of a metric with the threshold.

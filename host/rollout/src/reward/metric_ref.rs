@@ -2,9 +2,8 @@
 
 use gymkhana_record::{EpisodeRecord, Value};
 
-use super::catalog::RewardCatalog;
 use super::episode_end::{EpisodeEnd, EpisodeName};
-use crate::listing::listed;
+use crate::listed;
 
 /// Source name of the environment's facts; other sources are rewards.
 pub(super) const ENVIRONMENT: &str = "environment";
@@ -17,6 +16,21 @@ const TOTAL: &str = "total";
 pub(super) struct MetricRef {
     pub(super) source: String,
     name: String,
+}
+
+/// Rewards of a run with the names of their components.
+pub(crate) struct RewardCatalog<'a>(pub(crate) Vec<(&'a str, Vec<&'a str>)>);
+
+impl<'a> RewardCatalog<'a> {
+    /// Names of the rewards.
+    pub(super) fn rewards(&self) -> Vec<&'a str> {
+        self.0.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Names of a reward's components; `None` if the run does not have the reward.
+    pub(super) fn components(&self, reward: &str) -> Option<&[&'a str]> {
+        self.0.iter().find(|(name, _)| *name == reward).map(|(_, components)| &components[..])
+    }
 }
 
 /// An invalid rule of the run file, such as `success`. `rule` is its key.

@@ -4,7 +4,6 @@
 //! training step, and a gate. A seat's reward is the sum of the terms; rewards that belong to single turns are also
 //! kept per turn.
 
-mod catalog;
 mod episode_end;
 mod gate;
 mod least;
@@ -15,7 +14,6 @@ mod turns;
 use gymkhana_record::{EpisodeRecord, Score};
 use gymkhana_rules::ProvokedReward;
 
-pub(crate) use catalog::RewardCatalog;
 pub(crate) use episode_end::EpisodeEnd;
 pub use episode_end::EpisodeName;
 pub use gate::Gate;
@@ -23,6 +21,7 @@ use gate::Gates;
 pub use gymkhana_algorithm::{ScheduleError, Weight, WeightSchedule, WeightShape};
 use metric_ref::ENVIRONMENT;
 pub use metric_ref::MetricRuleError;
+pub(crate) use metric_ref::RewardCatalog;
 pub use success::SuccessRule;
 
 /// Weight, gate and seat of a source of rewards.

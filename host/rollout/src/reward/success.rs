@@ -5,9 +5,9 @@ use std::str::FromStr;
 use gymkhana_record::EpisodeRecord;
 
 use super::MetricRuleError;
-use super::catalog::RewardCatalog;
 use super::episode_end::EpisodeEnd;
 use super::metric_ref::MetricRef;
+use super::metric_ref::RewardCatalog;
 
 const RULE: &str = "success";
 

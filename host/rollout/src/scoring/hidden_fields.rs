@@ -5,7 +5,7 @@ use gymkhana_sandbox::{CallError, EnvironmentEpisode, Plugin, Trajectory, score}
 
 use crate::Rollout;
 use crate::episode::trial::calls_out;
-use crate::listing::listed;
+use crate::listed;
 use crate::plugins::RewardPlugin;
 
 /// A reward that needs a field of the environment which the wrappers around it hide.

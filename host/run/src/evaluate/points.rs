@@ -10,7 +10,7 @@ use gymkhana_rollout::Rollout;
 use gymkhana_sandbox::OptionalInterface;
 use gymkhana_store::{EnvironmentSuccess, StepEvaluation, best_evaluation};
 
-use super::held_out;
+use super::held_out_of;
 use crate::schedule::{Decoding, EvalPoint, StagePart};
 use crate::stages::groups::reward_of;
 use crate::stages::replies::Replies;
@@ -225,7 +225,7 @@ impl TrainingRun {
             if !self.is_dropped(environment) {
                 let (settings, set) = (&environment.settings, environment.rollout.plugins());
                 let (split, most) = (&settings.rules.environment.eval, settings.eval_tasks);
-                tasks.extend(held_out::of_environment(set, split, index, most).await?);
+                tasks.extend(held_out_of(set, split, index, most).await?);
             }
         }
         Ok(tasks)

@@ -7,8 +7,6 @@ use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_trainer::RemoteStageState;
 use serde::{Deserialize, Serialize};
 
-use super::progress::RemoteProgress;
-
 /// Name of the file.
 pub(super) const FILE: &str = "tinker.json";
 
@@ -61,4 +59,14 @@ impl RemoteCheckpoint {
         let Self { weight_version, optimizer_steps, state, position, .. } = self;
         (weight_version, RemoteProgress { optimizer_steps, state, saved: 0 }, Some(position))
     }
+}
+
+/// What changes with training steps.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RemoteProgress {
+    /// Optimiser steps of the stage.
+    pub optimizer_steps: u64,
+    pub state: RemoteStageState,
+    /// Number of saved weights, so that their names differ.
+    pub saved: u32,
 }

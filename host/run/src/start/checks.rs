@@ -20,7 +20,7 @@ use crate::agreement;
 use crate::oracle;
 use crate::resume::{self, taken};
 use crate::seats::weight_sync;
-use crate::setup::prompts;
+use crate::setup::check_fit;
 use crate::stages::{batch, tasks};
 use gymkhana_orchestration::environments::{BoundEnvironment, RunEnvironment};
 use gymkhana_orchestration::rollout;
@@ -290,7 +290,7 @@ fn prompts_fit(run: &OpenedRun) -> Checked<'_> {
         }
         for environment in run.environments.iter() {
             let (split, seed) = (&environment.settings.rules.environment.train, Seed(run.file.seed));
-            prompts::check_fit(environment, split, seed, run.seats.context()).await?;
+            check_fit(environment, split, seed, run.seats.context()).await?;
         }
         Ok(())
     })

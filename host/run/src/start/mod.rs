@@ -23,7 +23,7 @@ use crate::metrics::MetricsListener;
 use crate::progress::ProgressMeter;
 use crate::resume::taken::{self, check_run};
 use crate::setup::chat::chat_files;
-use crate::stages::run::RunOutcome;
+use crate::stages::RunOutcome;
 use crate::state::TrainingState;
 use crate::training_run::TrainingRun;
 use checks::pass;

@@ -7,8 +7,7 @@ use gymkhana_registry::Kind;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-use super::environment::Snapshot;
-use super::exported;
+use super::{Snapshot, exported};
 use crate::bindings::exports::gymkhana::plugin::tool;
 use crate::exports::ToolExports;
 use crate::instance::slot::{CallKind, Slot};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gymkhana_record::{Content, Cost, NamedValue, Seed, TaskRef};
 
-use super::host_state::HostState;
+use super::HostState;
 use super::pool::Permit;
 use crate::calls::environment::results::{Action, Advice, Image, ResetResult, StepResult};
 use crate::{CallError, CallFuture, EnvironmentInfo, SplitInfo};

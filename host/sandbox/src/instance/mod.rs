@@ -2,7 +2,6 @@
 
 pub(crate) mod budget;
 pub(crate) mod failure;
-pub(crate) mod host_state;
 pub(crate) mod inner;
 pub(crate) mod memory;
 mod panic_message;
@@ -16,7 +15,8 @@ pub(crate) mod timer;
 
 use std::sync::Arc;
 
-use gymkhana_record::Cost;
+use gymkhana_record::{Cost, Seed};
+use serde::{Deserialize, Serialize};
 use wasmtime::Store;
 use wasmtime::component::Instance as ComponentInstance;
 
@@ -66,4 +66,20 @@ pub(crate) fn arm(store: &mut Store<StoreData>, timer: &CallTimer, budget: Budge
         let counted = store.set_fuel(fuel);
         debug_assert!(counted.is_ok(), "the engine counts fuel");
     }
+}
+
+/// Host-side state of a live instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HostState {
+    /// Virtual clock, in nanoseconds.
+    pub clock: u64,
+    /// Number of advancing calls: the position of the random streams.
+    pub calls: u64,
+    /// Seed at the start of the instance.
+    pub first_seed: Seed,
+    /// Resources used by all calls so far.
+    pub spent: Spent,
+    /// That of the environment inside a wrapper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner: Option<Box<HostState>>,
 }

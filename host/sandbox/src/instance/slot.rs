@@ -13,10 +13,10 @@ use tokio::task::block_in_place;
 use wasmtime::component::Instance as ComponentInstance;
 use wasmtime::{Result as EngineResult, Store};
 
+use super::HostState;
 use super::Instance;
 use super::budget::{BudgetLedger, Spent};
 use super::failure::{TimedResult, call_failure};
-use super::host_state::HostState;
 use super::inner::{InnerLink, PluginCosts};
 use super::pool::Permit;
 use super::shared::{InstanceLease, SharedInstance, SharedInstances, Turn};

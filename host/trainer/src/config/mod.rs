@@ -155,7 +155,7 @@ impl ModelConfig {
     /// [`Family`], keys that change the computation of their family in a way that is not implemented, and quantised weights
     /// are refused.
     pub fn read(path: &Path) -> Result<Self, TrainerError> {
-        let text = crate::storage::fs::read_text(path)?;
+        let text = crate::storage::read_text(path)?;
         let json = |source| TrainerError::Json { path: path.to_owned(), source };
         let source: Map<String, Value> = serde_json::from_str(&text).map_err(json)?;
         Self::from_source(source, path)

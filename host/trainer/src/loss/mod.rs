@@ -5,20 +5,16 @@
 //! without changing its loss.
 #![allow(non_snake_case)]
 
-mod distillation;
 mod objective;
 mod per_token;
 mod surrogate;
-mod value;
 
-pub use distillation::distillation;
 pub use objective::{Inputs, Objective, objective};
 pub use per_token::PerToken;
 pub use surrogate::{clipped, ratios, surrogate};
 use tch::{Kind, Tensor};
-pub use value::value_loss;
 
-use gymkhana_algorithm::Estimator;
+use gymkhana_algorithm::{Direction, Estimator};
 
 /// Starts and lengths of the chunks in which the output layer processes `count` tokens, with at most `logits` logits
 /// each, but at least one token.
@@ -58,6 +54,35 @@ pub fn divergence(log_probs_N: &Tensor, other_N: &Tensor, estimator: Estimator) 
         Estimator::K2 => (log_probs_N - other_N).square() * 0.5,
         Estimator::K3 => k3_divergence(log_probs_N, other_N),
     }
+}
+
+/// Divergence of each token in nats, `[N]`, from the log-probabilities of both, `[N, V]`. With `top_k`, both
+/// distributions are restricted to the teacher's most probable tokens and normalised.
+pub fn distillation(own_NV: &Tensor, teacher_NV: &Tensor, direction: Direction, top_k: Option<i64>) -> Tensor {
+    let restricted = top_k.filter(|top_k| *top_k < teacher_NV.size()[1]).map(|top_k| {
+        let (top_NK, tokens_NK) = teacher_NV.topk(top_k, -1, true, false);
+        [own_NV.gather(-1, &tokens_NK, false), top_NK].map(|of_NK| of_NK.log_softmax(-1, Kind::Float))
+    });
+    let [own, teacher] = restricted.unwrap_or_else(|| [own_NV.shallow_clone(), teacher_NV.shallow_clone()]);
+    let [from, to] = match direction {
+        Direction::Forward => [teacher, own],
+        Direction::Reverse => [own, teacher],
+    };
+    (from.exp() * (from - to)).sum_dim_intlist(-1, false, Kind::Float)
+}
+
+/// Half the squared error of each value, `[N]`. With `clip`, the maximum of it and the error of the value clipped to
+/// within `clip` of `before_N` (as in PPO's first implementation).
+pub fn value_loss(values_N: &Tensor, before_N: &Tensor, targets_N: &Tensor, clip: Option<f64>) -> Tensor {
+    let errors_N = (values_N - targets_N).square();
+    let errors_N = match clip {
+        None => errors_N,
+        Some(clip) => {
+            let held_N = before_N + (values_N - before_N).clamp(-clip, clip);
+            errors_N.maximum(&(held_N - targets_N).square())
+        }
+    };
+    errors_N * 0.5
 }
 
 #[cfg(test)]

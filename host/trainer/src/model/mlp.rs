@@ -3,7 +3,7 @@
 
 use tch::{Kind, Tensor};
 
-use super::linear::Linear;
+use super::product::Linear;
 use crate::config::{Activation, Experts};
 
 /// Feed-forward part of a layer.

@@ -9,7 +9,6 @@
 mod attention;
 mod decode;
 mod formats;
-mod linear;
 mod mlp;
 mod product;
 mod rotary;

@@ -1,4 +1,4 @@
-//! Products with weights, computed by the faster of libtorch's two libraries on the processor.
+//! Products with weights, and linear layers of them, computed by the faster of libtorch's two libraries on the processor.
 //!
 //! For float32, libtorch uses MKL, which reaches half of the vector throughput of newer AMD processors. oneDNN, which
 //! libtorch uses for tensors in a layout of its own, reaches all of it. The summation order of both depends only on the
@@ -56,6 +56,25 @@ fn by_onednn(x_NI: &Tensor, weight_OI: &Tensor, bias_O: Option<&Tensor>) -> Tens
 fn filled(rows: i64) -> i64 {
     let rows = rows.unsigned_abs();
     rows.next_multiple_of((rows.next_power_of_two() / (2 * SIZES)).max(1)) as i64
+}
+
+/// A matrix with its bias and adapter. Suffixes of names are axes: I inputs, O outputs, R ranks.
+#[derive(Debug)]
+pub(super) struct Linear {
+    pub weight_OI: Tensor,
+    pub bias_O: Option<Tensor>,
+    /// Factors of the adapter; the second one includes the adapter's factor.
+    pub adapter: Option<[Tensor; 2]>,
+}
+
+impl Linear {
+    pub fn of(&self, x: &Tensor) -> Tensor {
+        let product = product(x, &self.weight_OI, self.bias_O.as_ref());
+        match &self.adapter {
+            None => product,
+            Some([down_RI, up_OR]) => product + x.linear::<&Tensor>(down_RI, None).linear::<&Tensor>(up_OR, None),
+        }
+    }
 }
 
 #[cfg(test)]

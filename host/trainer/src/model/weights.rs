@@ -4,8 +4,8 @@
 use tch::{Kind, Tensor};
 
 use super::formats::{EMBEDDING, Formats, OUTPUT_LAYER};
-use super::linear::Linear;
 use super::mlp::{Dense, GateUp, Mlp, Sparse};
+use super::product::Linear;
 use super::product::product;
 use crate::config::{Experts, QueryKeyNorm, SHARED_EXPERT};
 use crate::parameters::Parameters;

@@ -16,9 +16,9 @@ use crate::learner::{Learner, StageState};
 use crate::lora;
 use crate::model::{EMBEDDING, Model, OUTPUT_LAYER};
 use crate::storage::files::{ADAPTER_CONFIG, ModelFiles, check_base};
-use crate::storage::fs::{read_text, sync_folder, write_synced, write_whole};
 use crate::storage::token_count::TokenCount;
 use crate::storage::{checksums, tensor_file, weight_files};
+use crate::storage::{read_text, sync_folder, write_synced, write_whole};
 use crate::{Lora, ModelConfig, StageModels, TrainerError, TrainerSettings};
 
 /// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Since schema 4, the

@@ -6,7 +6,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::TrainerError;
-use crate::storage::fs::{read_text, write_synced};
+use crate::storage::{read_text, write_synced};
 
 /// Name of the list.
 pub const FILE: &str = "SHA256SUMS";

@@ -10,7 +10,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
 
 use crate::storage::files::ModelFiles;
-use crate::storage::fs::{sync_folder, write_synced, write_whole};
+use crate::storage::{sync_folder, write_synced, write_whole};
 use crate::storage::{weight_files, weight_header};
 use crate::{ModelConfig, TrainerError};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::storage::checksums;
 use crate::storage::files::ModelFiles;
-use crate::storage::fs::{sync_folder, write_synced, write_whole};
+use crate::storage::{sync_folder, write_synced, write_whole};
 use crate::{ModelConfig, TrainerError};
 
 const CONFIG: &str = "config.json";

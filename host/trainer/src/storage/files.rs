@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::fs::read_text;
+use super::read_text;
 use crate::TrainerError;
 
 const TOKENIZER: &str = "tokenizer.json";

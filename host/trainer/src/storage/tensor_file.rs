@@ -12,7 +12,7 @@ use safetensors::tensor::View;
 use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 use crate::TrainerError;
-use crate::storage::fs::open_regular;
+use crate::storage::open_regular;
 use crate::storage::weight_header::metadata;
 
 /// Writes named tensors: codes of 8 bits as such, others as float32. They are on disk when the function returns. One tensor

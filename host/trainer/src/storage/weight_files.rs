@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::model::Model;
-use crate::storage::fs::read_text;
+use crate::storage::read_text;
 use crate::storage::{tensor_file, weight_header};
 use crate::{ModelConfig, TrainerError};
 

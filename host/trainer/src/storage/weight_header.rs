@@ -8,7 +8,7 @@ use safetensors::tensor::Metadata;
 use safetensors::{Dtype, SafeTensorError};
 
 use crate::model::{OUTPUT_LAYER, shapes};
-use crate::storage::fs::open_regular;
+use crate::storage::open_regular;
 use crate::{ModelConfig, TrainerError};
 
 /// Bytes of a header. One of a model with a hundred thousand tensors takes about ten million.

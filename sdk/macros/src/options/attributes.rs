@@ -8,7 +8,7 @@ use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Lit, LitStr, Meta, Token, bracketed};
 
-use crate::nearest;
+use crate::advice;
 
 const KEYS: [&str; 4] = ["default", "range", "choices", "name"];
 
@@ -48,9 +48,7 @@ impl OptionAttributes {
             "choices" => self.choices.replace(choices(meta.value()?)?).is_none(),
             "name" => self.name.replace(meta.value()?.parse::<LitStr>()?.value()).is_none(),
             _ => {
-                return Err(
-                    meta.error(format!("`{key}` is not a setting of an option; {}", nearest::advice(&key, &KEYS)))
-                );
+                return Err(meta.error(format!("`{key}` is not a setting of an option; {}", advice(&key, &KEYS))));
             }
         };
         if is_new { Ok(()) } else { Err(meta.error(format!("`{key}` is given twice: remove one"))) }

@@ -6,14 +6,14 @@ use gymkhana_chat::{ChatError, ChatFormat};
 use gymkhana_gguf::GgufModel;
 use gymkhana_trainer::{ConvertedModel, TrainerError};
 
-use gymkhana_cli::args::model::ImportArgs;
+use gymkhana_cli::args::data::ModelImportArgs;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
 use gymkhana_cli::printer::Printer;
 use gymkhana_cli::units::size;
 use gymkhana_run::setup::chat::chat_files;
 
 /// Runs the command. Everything is checked before anything is written.
-pub fn import(args: &ImportArgs, printer: &Printer) -> CliResult<()> {
+pub fn import(args: &ModelImportArgs, printer: &Printer) -> CliResult<()> {
     let (file, out) = (&args.file, &args.out);
     if out.exists() {
         return Err(CliError::user(TrainerError::Exists { path: out.clone() }));

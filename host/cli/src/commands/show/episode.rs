@@ -1,12 +1,14 @@
-//! An episode as a transcript with its scores, facts and logs.
+//! An episode as a transcript with its scores, facts and logs, and the first prompt of each seat.
 
 use std::collections::BTreeSet;
 
+use gymkhana_chat::ChatFormat;
+use gymkhana_orchestration::chat::read_chat_files;
 use gymkhana_orchestration::run_file_of;
 use gymkhana_record::{EpisodeRecord, NamedValue, Phase, SeatFunctions, Segment, Turn, Value, text_of};
 use gymkhana_store::RunReader;
 
-use crate::error::CliResult;
+use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 use crate::units::{self, counted};
 
@@ -118,4 +120,18 @@ fn fact(fact: &NamedValue) -> String {
         Value::Bytes(bytes) => format!("{} bytes", bytes.len()),
     };
     format!("{} {value}", fact.name)
+}
+
+/// Prints the tokens before the first sampled one of each seat, as text.
+pub(super) fn show_prompt(run: &RunReader, record: &EpisodeRecord, printer: &Printer) -> CliResult<()> {
+    let chat = ChatFormat::new(&read_chat_files(run.path())?).user_error()?;
+    let mut shown = BTreeSet::new();
+    for segment in record.segments.iter().filter(|segment| shown.insert(segment.seat())) {
+        let length = segment.sampled().iter().position(|sampled| *sampled).unwrap_or(segment.len());
+        let text = chat.decode(&segment.tokens()[..length]).user_error()?;
+        printer.result(format!("--- prompt of seat {}, {length} tokens", segment.seat()));
+        printer.result(text);
+        printer.result("---");
+    }
+    Ok(())
 }

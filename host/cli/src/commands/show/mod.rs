@@ -3,7 +3,6 @@
 mod curve;
 mod episode;
 mod episodes;
-mod prompt;
 mod run;
 mod training;
 
@@ -23,7 +22,7 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
         (Some(id), _) => {
             let record = run.episodes()?.read(id)?;
             if args.prompt {
-                prompt::show(&run, &record, printer)?;
+                episode::show_prompt(&run, &record, printer)?;
             }
             episode::show(&run, &record, printer)?;
         }

@@ -16,7 +16,7 @@ use crate::args::plugin::PlayArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::build::{self, BuildMode};
 use crate::plugin::companions::Companions;
-use crate::plugin::find::find;
+use crate::plugin::find;
 use crate::plugin::log;
 use crate::plugin::plugin_inputs;
 use crate::printer::Printer;

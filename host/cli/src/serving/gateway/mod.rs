@@ -3,14 +3,13 @@
 mod episodes;
 mod published;
 mod records;
-mod run_file;
 
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_config::{GatewaySection, RunFile};
+use gymkhana_config::{GatewaySection, Recorder, RunFile};
 use gymkhana_gateway::AgentHarness;
 use gymkhana_gateway::control::{Control, ControlLimits, SessionJournal};
 use gymkhana_http::ClientTokens;
@@ -24,7 +23,7 @@ use gymkhana_serve::remote::AgentWorkers;
 use gymkhana_workers::bus::{RunKey, random_key};
 
 use super::serve::{check_written, report_writes, say_recovered, stop_signal};
-use super::session_workers;
+use super::start_session_workers;
 use crate::args::GatewayArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugins::WantedPlugins;
@@ -44,7 +43,7 @@ const LAST_THREADS: Duration = Duration::from_millis(100);
 
 /// Runs the command.
 pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
-    let mut file = run_file::read(args)?;
+    let mut file = read_run_file(args)?;
     let section = file.gateway.clone().unwrap_or_default();
     check_address(args, &section)?;
     let folder = args.run_file.parent().unwrap_or(Path::new("."));
@@ -107,7 +106,7 @@ async fn serve(
     // Workers that joined another gateway of this folder leave it, which is over now that the records are open.
     let key = if args.no_records { random_key("gateway")? } else { RunKey::of_folder(&args.out) };
     let publish = |path: &Path| published::write(path, &served.file, contents);
-    let front = session_workers::start(&args.front, key, publish, printer).await?;
+    let front = start_session_workers(&args.front, key, publish, printer).await?;
     if let (Some(places), Some(front)) = (&places, &front) {
         places.set_workers(front.workers());
     }
@@ -182,4 +181,18 @@ fn check_address(args: &GatewayArgs, section: &GatewaySection) -> CliResult<()> 
     };
     let message = format!("cannot listen on {}: others can reach it, and {}", args.listen, missing.0);
     Err(CliError::user(message).with_hint(missing.1))
+}
+
+/// Reads the run file of a gateway: an ordinary one, whose stages are not used.
+fn read_run_file(args: &GatewayArgs) -> CliResult<RunFile> {
+    let mut file = RunFile::read(&args.run_file, &args.set).user_error()?;
+    if file.policy.server.is_none() {
+        return Err(CliError::user("`host gateway` needs a policy server, and policy.server is not set")
+            .with_hint("set policy.server = { url = …, protocol = \"vllm\", name = … } and policy.checkpoint"));
+    }
+    // The harness plays instead of the program, and each session is one attempt.
+    file.agent = None;
+    file.recorder = Some(Recorder::Gateway);
+    file.rules.failures.retries = 0;
+    Ok(file)
 }

@@ -1,4 +1,4 @@
-//! `[evaluation]`: evaluation on held-out tasks.
+//! `[evaluation]` and `[checkpoints]`: evaluation on held-out tasks, and the checkpoints that stay.
 
 mod metric;
 
@@ -111,5 +111,23 @@ impl EvaluationSection {
     #[must_use]
     pub fn is_due(&self, steps: u64) -> bool {
         self.every > 0 && steps > 0 && steps.is_multiple_of(self.every)
+    }
+}
+
+/// Checkpoints of a stage that stay in the run's folder. The last one of each stage always stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckpointsSection {
+    /// Number of the newest checkpoints of a stage that stay.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub last: usize,
+    /// Whether the checkpoint with the highest `evaluation.metric` stays as well. It is written when `evaluation.every`
+    /// measures a higher value than before.
+    pub best: bool,
+}
+
+impl Default for CheckpointsSection {
+    fn default() -> Self {
+        Self { last: 1, best: true }
     }
 }

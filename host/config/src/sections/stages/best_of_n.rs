@@ -7,8 +7,8 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::add_kind;
+use crate::checks::check_schedule;
 use crate::error::RunFileError;
-use crate::learning_rate::check_schedule;
 
 fn best_of_n_kind(schema: &mut Schema) {
     add_kind(schema, &["best-of-n"]);

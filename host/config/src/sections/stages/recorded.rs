@@ -6,7 +6,7 @@ use gymkhana_filter::Filter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::range::is_default;
+use crate::checks::is_default;
 
 /// Preferences from recorded episodes (`runs`) or from answers in files (`files`). The stage then plays no episodes. With
 /// the surrogate `preference` it learns from pairs: the best and the worst episode of the same task in a run, or the

@@ -12,10 +12,9 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::{RecordedPreferences, StageSeat, TurnSchedule, add_kind};
+use crate::checks::check_schedule;
 use crate::error::RunFileError;
-use crate::learning_rate::check_schedule;
 use crate::parse::wording;
-use crate::sections::preset_flags::{OFF, lay_over};
 
 /// Default of `step_divergence`: studies/holding.md.
 const STEP_DIVERGENCE: f64 = 1e-4;
@@ -396,5 +395,24 @@ impl RlStage {
             return Err(contradiction(message));
         }
         Ok(settings)
+    }
+}
+
+/// Value of a flag that removes it from the preset.
+pub(super) const OFF: &str = "off";
+
+/// Overlays the preset with the stage's flags. A table overrides single keys unless its `kind` differs; `"off"` removes
+/// a key.
+pub(super) fn lay_over(flags: &mut toml::Table, settings: &toml::Table) {
+    for (key, value) in settings {
+        match (flags.get_mut(key), value) {
+            (_, toml::Value::String(off)) if off == OFF => drop(flags.remove(key)),
+            (Some(toml::Value::Table(preset)), toml::Value::Table(own))
+                if own.get("kind").is_none_or(|kind| preset.get("kind") == Some(kind)) =>
+            {
+                preset.extend(own.clone());
+            }
+            _ => drop(flags.insert(key.clone(), value.clone())),
+        }
     }
 }

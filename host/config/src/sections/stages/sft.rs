@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::add_kind;
 use super::source::{SourceKind, SourceSection};
+use crate::checks::check_schedule;
+use crate::checks::is_default;
 use crate::error::RunFileError;
-use crate::learning_rate::check_schedule;
-use crate::range::is_default;
 
 fn sft_kind(schema: &mut Schema) {
     add_kind(schema, &["sft"]);

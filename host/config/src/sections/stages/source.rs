@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::checks::is_default;
 use crate::error::RunFileError;
-use crate::range::is_default;
 
 /// Demonstrations of a supervised stage: episodes of the environment's oracle (`oracle`), recorded episodes (`runs`), or
 /// conversations in files (`chat`). A source has exactly one of these keys.

@@ -19,7 +19,7 @@ use crate::calls::exported;
 use crate::convert::ContentParam;
 use crate::error::PluginErrorKind;
 use crate::exports::EnvironmentExports;
-use crate::instance::host_state::HostState;
+use crate::instance::HostState;
 use crate::instance::inner::{Inner, InnerLink, PluginCosts};
 use crate::instance::pool::Permit;
 use crate::instance::slot::{CallKind, Slot};

@@ -6,25 +6,13 @@ pub(crate) mod results;
 use std::sync::Arc;
 
 use gymkhana_record::{Content, Cost, NamedValue, Seed, TaskRef};
-use serde::{Deserialize, Serialize};
 
-use crate::instance::host_state::HostState;
+use crate::calls::Snapshot;
 use crate::instance::slot::CallKind;
 use crate::unsandboxed::Unsandboxed;
 use crate::{CallError, CallFuture, EnvironmentInfo, Plugin, SplitInfo, info};
 use instance::{EnvironmentInstance, Guest, open_slot, splits_in};
 use results::{Action, Advice, Image, ResetResult, StepResult, check_totals};
-
-/// A plugin's state with the host-side state: position of the random streams, clock, and the reward sum of each seat
-/// of an environment. That of a wrapper includes the environment inside.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot {
-    /// Bytes that the plugin wrote.
-    #[serde(with = "gymkhana_record::bytes")]
-    pub bytes: Vec<u8>,
-    pub(crate) host: HostState,
-    pub(crate) totals: Vec<f64>,
-}
 
 /// An episode, in its own store unless the plugin is shared. Dropping it ends the episode.
 pub struct EnvironmentEpisode {

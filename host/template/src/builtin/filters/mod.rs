@@ -1,7 +1,6 @@
 //! The filters of the language.
 
 mod number;
-mod order;
 mod select;
 mod sequence;
 mod text;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::order::{folded, ordered};
+use super::sequence::{folded, ordered};
 use crate::builtin::access::{item, own_attribute};
 use crate::builtin::{filter, methods, test};
 use crate::context::Context;

@@ -1,9 +1,11 @@
 //! Filters on the order and grouping of items.
 
-use super::order::{folded, ordered};
+use std::cmp::Ordering;
+
+use crate::builtin::methods;
 use crate::context::Context;
 use crate::error::{Fault, fail};
-use crate::value::{Args, Val, items_of};
+use crate::value::{Args, Val, compare, items_of, sorted};
 
 pub(super) fn list(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("list", [], 0)?;
@@ -113,4 +115,21 @@ pub(super) fn dictsort(cx: &Context, value: &Val, args: Args) -> Result<Val, Fau
     }
     let pairs = ordered(cx, pairs, is_reversed.is_true())?;
     Val::list(cx, pairs)
+}
+
+/// The value by which an item is compared: strings without case, if `is_folded`.
+pub(super) fn folded(cx: &Context, value: &Val, is_folded: bool) -> Result<Val, Fault> {
+    match value {
+        Val::Str(text) if is_folded => methods::lower(cx, text),
+        other => Ok(other.clone()),
+    }
+}
+
+/// Values in the order of their ranks. Equal ones stay in their order.
+pub(super) fn ordered(cx: &Context, ranked: Vec<(Val, Val)>, is_reversed: bool) -> Result<Vec<Val>, Fault> {
+    let order = |left: &(Val, Val), right: &(Val, Val)| {
+        let order = compare(cx, &left.0, &right.0)?;
+        Ok::<Ordering, Fault>(if is_reversed { order.reverse() } else { order })
+    };
+    Ok(sorted(ranked, order)?.into_iter().map(|(_, value)| value).collect())
 }

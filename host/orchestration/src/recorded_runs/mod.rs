@@ -1,5 +1,7 @@
 //! Recorded episodes of runs, and those among them that meet a filter.
 
+pub(crate) mod groups;
+
 use std::path::{Path, PathBuf};
 
 use gymkhana_config::{Recorder, RunFile};

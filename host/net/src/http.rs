@@ -4,9 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Client, ClientBuilder, redirect};
+use reqwest::{ClientBuilder, redirect};
 
-use crate::client::{Reachable, check};
+use crate::{Reachable, check};
+
+pub use ::http::{Method, StatusCode, header};
+pub use reqwest::{Client, Error, RequestBuilder, Response};
 
 /// Timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,7 +19,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// The client cannot be set up, for example because the root certificates cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set up an HTTP client\nhint: install the system's root certificates (package ca-certificates)")]
-pub struct ClientError(#[from] reqwest::Error);
+pub struct ClientError(#[from] Error);
 
 /// Common settings of all clients.
 fn builder() -> ClientBuilder {

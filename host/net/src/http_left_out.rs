@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 
 use ::http::header::HeaderMap;
-use ::http::{Method, StatusCode};
 
-use crate::client::Reachable;
+use crate::Reachable;
+
+pub use ::http::{Method, StatusCode, header};
 
 /// The build has no client.
 #[derive(Debug, thiserror::Error)]
