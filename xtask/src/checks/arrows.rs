@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 53] = [
+const ALLOWED: [Allowed; 54] = [
     ("nearest", &[]),
     ("unified", &[]),
     ("rows", &[]),
@@ -29,7 +29,8 @@ const ALLOWED: [Allowed; 53] = [
     ("chat", &["record", "policy", "template"]),
     ("traces", &["record"]),
     ("filter", &["nearest", "record"]),
-    ("sandbox", &["record", "registry", "nearest"]),
+    ("bindings", &[]),
+    ("sandbox", &["bindings", "record", "registry", "nearest"]),
     ("egress", &["record", "sandbox", "net"]),
     ("keeper", &[]),
     ("mcp", &["keeper", "net", "record", "registry", "sandbox"]),

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use gymkhana_bindings::exports::gymkhana::plugin::reward;
+use gymkhana_bindings::gymkhana::plugin::types;
 use gymkhana_record::{
     Component, Cost, Ending, EpisodeRecord, Evidence, NamedValue, Score, SeatRewards, Seed, TaskRef, Turn,
 };
 use gymkhana_registry::Kind;
 
 use super::exported;
-use crate::bindings::exports::gymkhana::plugin::reward;
-use crate::bindings::gymkhana::plugin::types;
 use crate::convert::ContentParam;
 use crate::instance::slot::{CallKind, Slot};
-use crate::unsandboxed::Unsandboxed;
+use crate::unsandboxed::{Unsandboxed, contract_ending};
 use crate::{CallError, CallFuture, Plugin, RewardInfo, convert, info};
 
 /// View of a finished episode that a reward receives.
@@ -212,7 +212,7 @@ impl<'a> Lists<'a> {
         reward::Trajectory {
             task: types::TaskParam { split: &trajectory.task.split, index: trajectory.task.index },
             turns,
-            ending: trajectory.ending.into(),
+            ending: contract_ending(trajectory.ending),
             environment_rewards: &self.rewards,
             extras: &self.extras,
             privileged: &self.privileged,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gymkhana_bindings::exports::gymkhana::plugin::tool;
 use gymkhana_record::{Call, Content, Cost, Function, NamedValue, Seed};
 use gymkhana_registry::Kind;
 use wasmtime::Store;
@@ -9,7 +10,6 @@ use wasmtime::component::Instance;
 
 use super::environment::Snapshot;
 use super::exported;
-use crate::bindings::exports::gymkhana::plugin::tool;
 use crate::exports::ToolExports;
 use crate::instance::slot::{CallKind, Slot};
 use crate::instance::store_data::StoreData;

@@ -1,10 +1,10 @@
 //! Imports that need no grant: `types`, `log`, `random` and `clock`.
 
+use gymkhana_bindings::gymkhana::plugin::{clock, log, random, types};
 use gymkhana_record::LogLevel;
 use wasmtime::Result;
 use wasmtime::component::{HasSelf, Linker};
 
-use crate::bindings::gymkhana::plugin::{clock, log, random, types};
 use crate::instance::store_data::StoreData;
 
 /// Links them.
