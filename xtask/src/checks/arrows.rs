@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 54] = [
+const ALLOWED: [Allowed; 55] = [
     ("nearest", &[]),
     ("unified", &[]),
     ("rows", &[]),
@@ -187,7 +187,8 @@ const ALLOWED: [Allowed; 54] = [
         ],
     ),
     ("sdk-macros", &["nearest"]),
-    ("sdk", &["sdk-macros"]),
+    ("sdk-bindings", &[]),
+    ("sdk", &["sdk-bindings", "sdk-macros"]),
     ("answer", &["sdk"]),
     ("ranking", &[]),
     ("sqlite", &["sdk"]),

@@ -1,4 +1,4 @@
-//! `bindings`: generates the committed bindings of the Rust SDK by `sdk/bindings`.
+//! `bindings`: generates the committed bindings of the Rust SDK by `sdk/bindings/generator`.
 
 use crate::step::{cargo, execute, step};
 use crate::workspace::Workspace;
@@ -7,7 +7,9 @@ use crate::workspace::Workspace;
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     step("bindings", || {
         let mut command = cargo();
-        command.args(["run", "--quiet", "--release", "--locked", "--manifest-path", "sdk/bindings/Cargo.toml"]);
+        command
+            .args(["run", "--quiet", "--release", "--locked", "--manifest-path"])
+            .arg("sdk/bindings/generator/Cargo.toml");
         execute(command.env("CARGO_TARGET_DIR", workspace.target.join("bindings")).current_dir(&workspace.root))
     })
 }
