@@ -77,7 +77,8 @@ fn quick(workspace: &Workspace) -> anyhow::Result<()> {
 }
 
 /// Crates, by their folders, that fuzz targets, studies, benches and the GPU pack run, with what these are built from.
-const ENGINE: [&str; 7] = ["Cargo.lock", "Cargo.toml", "host", "registry", "plugins", "sdk/rust", "wit"];
+const ENGINE: [&str; 8] =
+    ["Cargo.lock", "Cargo.toml", "host", "registry", "plugins", "sdk/bindings", "sdk/rust", "wit"];
 
 /// The checks after the tests, in the order of their weight, so that a time limit leaves out the least important ones.
 struct Rest<'a> {

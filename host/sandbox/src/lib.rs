@@ -10,7 +10,6 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod bindings;
 mod cache;
 mod calls;
 mod compiler;

@@ -5,21 +5,20 @@
 
 use gymkhana_record::{Call, Ending, FailureKind, NamedValue, Seed, TaskRef};
 
-use crate::bindings::exports::gymkhana::plugin::reward;
 use crate::{Action, CallError, OptionalInterface, Trajectory};
 
 /// Results in the types of the contract, before any check.
 pub mod contract {
-    pub use crate::bindings::exports::gymkhana::plugin::environment::{
+    pub use gymkhana_bindings::exports::gymkhana::plugin::environment::{
         Info as EnvironmentInfo, Observation, ResetResult, SeatFunctions, SeatReward, SplitInfo, StepResult, ToolSetup,
     };
-    pub use crate::bindings::exports::gymkhana::plugin::environment_oracle::Advice;
-    pub use crate::bindings::exports::gymkhana::plugin::environment_render::Picture;
-    pub use crate::bindings::exports::gymkhana::plugin::reward::{
+    pub use gymkhana_bindings::exports::gymkhana::plugin::environment_oracle::Advice;
+    pub use gymkhana_bindings::exports::gymkhana::plugin::environment_render::Picture;
+    pub use gymkhana_bindings::exports::gymkhana::plugin::reward::{
         Component, ComponentInfo, Ending, Evidence, Info as RewardInfo, SeatScore,
     };
-    pub use crate::bindings::exports::gymkhana::plugin::tool::{Answer, Info as ToolInfo};
-    pub use crate::bindings::gymkhana::plugin::types::{
+    pub use gymkhana_bindings::exports::gymkhana::plugin::tool::{Answer, Info as ToolInfo};
+    pub use gymkhana_bindings::gymkhana::plugin::types::{
         CallResult as Call, Error, Function, MediaResult as Media, NamedValueResult as NamedValue, OptionInfo,
         PartResult as Part, Range, ValueResult as Value,
     };
@@ -152,17 +151,17 @@ fn not_offered<R>() -> PluginResult<R> {
     Err(CallError::new(FailureKind::Refused, "the plugin does not offer this function"))
 }
 
-impl From<Ending> for reward::Ending {
-    fn from(ending: Ending) -> Self {
-        match ending {
-            Ending::Terminated => Self::Terminated,
-            Ending::Truncated => Self::Truncated,
-            Ending::TurnLimit => Self::TurnLimit,
-            Ending::ContextLimit => Self::TokenLimit,
-            Ending::CallLimit => Self::CallLimit,
-            Ending::TimeLimit => Self::TimeLimit,
-            Ending::EnvironmentFailed | Ending::AgentFailed => Self::Failed,
-            Ending::EarlyStopped | Ending::Dropped => Self::Other,
-        }
+/// Reason for the end of an episode in the type of the contract.
+#[must_use]
+pub const fn contract_ending(ending: Ending) -> contract::Ending {
+    match ending {
+        Ending::Terminated => contract::Ending::Terminated,
+        Ending::Truncated => contract::Ending::Truncated,
+        Ending::TurnLimit => contract::Ending::TurnLimit,
+        Ending::ContextLimit => contract::Ending::TokenLimit,
+        Ending::CallLimit => contract::Ending::CallLimit,
+        Ending::TimeLimit => contract::Ending::TimeLimit,
+        Ending::EnvironmentFailed | Ending::AgentFailed => contract::Ending::Failed,
+        Ending::EarlyStopped | Ending::Dropped => contract::Ending::Other,
     }
 }

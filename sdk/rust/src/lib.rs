@@ -20,12 +20,7 @@
 //! The SDK exposes the contract's own records and adds short constructors. It implements what every plugin would
 //! repeat: handles, validation of options, turn order and the end of an episode.
 
-#[doc(hidden)]
-pub mod bindings;
-mod content;
 pub mod environment;
-mod error;
-mod function;
 mod handles;
 mod hash;
 mod imports;
@@ -36,11 +31,12 @@ pub mod snapshot;
 pub mod tool;
 pub mod wrapper;
 
-pub use bindings::imports::gymkhana::plugin::types::{
-    Call, Content, Error, Function, Media, NamedValue, Part, Range, Task, Value,
+#[doc(hidden)]
+pub use gymkhana_sdk_bindings as bindings;
+#[doc(inline)]
+pub use gymkhana_sdk_bindings::{
+    Call, Content, Error, Function, Media, NamedValue, Parameters, Part, Range, Task, Value, named, text, text_of,
 };
-pub use content::{named, text, text_of};
-pub use function::Parameters;
 pub use gymkhana_sdk_macros::{OptionValue, PluginOptions};
 pub use hash::hash;
 pub use imports::{assets, clock, http, log, model, random, tools};

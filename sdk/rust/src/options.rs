@@ -1,6 +1,7 @@
 //! Options of a plugin: declaration by a derived struct, validation and conversion.
 
 use crate::bindings::imports::gymkhana::plugin::types;
+use crate::bindings::listed;
 use crate::snapshot::{Reader, SnapshotState, Writer};
 use crate::{Error, NamedValue, Value};
 
@@ -127,7 +128,7 @@ impl Limits {
     /// Words for the limits, such as `1 to 4`; `None` without limits.
     fn words(&self) -> Option<String> {
         if !self.choices.is_empty() {
-            return Some(format!("one of {}", self.choices.join(", ")));
+            return Some(format!("one of {}", listed(self.choices)));
         }
         let (low, high) = self.range?;
         match (low.is_finite(), high.is_finite()) {
@@ -199,7 +200,7 @@ impl Declaration {
             // A run file may write 1 instead of 1.0.
             (Value::Number(_), Value::Integer(integer)) => Value::Number(integer as f64),
             (default, given) if std::mem::discriminant(default) == std::mem::discriminant(&given) => given,
-            (default, given) => return Err(self.refuse(default.kind(), &given)),
+            (default, given) => return Err(self.refuse(kind(default), &given)),
         };
         if self.limits.allow(&value) {
             return Ok(value);
@@ -306,6 +307,18 @@ const fn is_equal(one: &[u8], other: &[u8]) -> bool {
         index += 1;
     }
     index == one.len() && index == other.len()
+}
+
+/// Kind of a value in plain words, such as "a whole number".
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Flag(_) => "true or false",
+        Value::Integer(_) => "a whole number",
+        Value::Number(_) => "a number",
+        Value::Text(_) => "text",
+        Value::Bytes(_) => "bytes",
+        Value::Other(_) => "JSON",
+    }
 }
 
 /// Types with a case of [`Value`].

@@ -1,10 +1,10 @@
 //! Scores for finished trajectories.
 
 mod exported;
-mod trajectory;
 
 pub use exported::{Exported, score};
 
+#[doc(inline)]
 pub use crate::bindings::reward::exports::gymkhana::plugin::reward::{
     CallAnswer, Component, ComponentInfo, Ending, Evidence, SeatCall, SeatMessage, SeatRewards, SeatScore as Score,
     Trajectory, Turn,
@@ -69,29 +69,4 @@ pub fn each_seat(
     let mut one =
         |trajectory: &Trajectory| trajectory.seats().into_iter().map(|seat| score(trajectory, seat)).collect();
     group.iter().map(&mut one).collect()
-}
-
-impl Score {
-    /// Score with a total for a seat.
-    #[must_use]
-    pub fn new(seat: u32, total: f64) -> Self {
-        Self { seat, total, components: Vec::new(), turns: Vec::new(), evidence: Vec::new() }
-    }
-
-    /// Adds the value of the next declared component.
-    #[must_use]
-    pub fn component(mut self, name: impl Into<String>, value: f64) -> Self {
-        self.components.push(Component { name: name.into(), value });
-        self
-    }
-
-    /// Adds a reason for the score: a byte range in the text of a turn, and a note.
-    #[must_use]
-    pub fn evidence(mut self, turn: usize, span: std::ops::Range<usize>, note: impl Into<String>) -> Self {
-        let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let evidence =
-            Evidence { turn: small(turn), start: small(span.start), end: small(span.end), note: note.into() };
-        self.evidence.push(evidence);
-        self
-    }
 }

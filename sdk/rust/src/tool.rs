@@ -6,8 +6,9 @@ mod session;
 pub use exported::Exported;
 pub use session::Session;
 
+#[doc(inline)]
 pub use crate::bindings::tool::exports::gymkhana::plugin::tool::Answer;
-use crate::{Call, Content, Error, Function, NamedValue, PluginOptions, text};
+use crate::{Call, Error, Function, NamedValue, PluginOptions};
 
 /// Tool. The implementing type is one session: the tool's state during one episode.
 pub trait Tool: Sized + 'static {
@@ -69,38 +70,5 @@ impl Info {
     #[must_use]
     pub fn new(summary: impl Into<String>) -> Self {
         Self { summary: summary.into() }
-    }
-}
-
-impl Answer {
-    /// Successful answer with text.
-    #[must_use]
-    pub fn text(words: impl Into<String>) -> Self {
-        Self::content(text(words))
-    }
-
-    /// Successful answer with parts of any kind.
-    #[must_use]
-    pub fn content(content: Content) -> Self {
-        Self { content, failed: false }
-    }
-
-    /// Failed answer; the text tells the agent why.
-    #[must_use]
-    pub fn failed(words: impl Into<String>) -> Self {
-        Self { content: text(words), failed: true }
-    }
-
-    /// Failed answer for an unknown function.
-    #[must_use]
-    pub fn no_function(call: &Call) -> Self {
-        Self::failed(format!("unknown function `{}`", call.name))
-    }
-}
-
-/// Converts `Ok` into a successful answer and `Err`, an error of the agent, into a failed one.
-impl From<Result<String, String>> for Answer {
-    fn from(outcome: Result<String, String>) -> Self {
-        outcome.map_or_else(Self::failed, Self::text)
     }
 }

@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 54] = [
+const ALLOWED: [Allowed; 56] = [
     ("nearest", &[]),
     ("finding", &[]),
     ("unified", &[]),
@@ -30,7 +30,8 @@ const ALLOWED: [Allowed; 54] = [
     ("chat", &["record", "policy", "template"]),
     ("traces", &["record"]),
     ("filter", &["nearest", "record"]),
-    ("sandbox", &["record", "registry", "nearest"]),
+    ("bindings", &[]),
+    ("sandbox", &["bindings", "record", "registry", "nearest"]),
     ("egress", &["record", "sandbox", "net"]),
     ("keeper", &[]),
     ("mcp", &["keeper", "net", "record", "registry", "sandbox"]),
@@ -187,7 +188,8 @@ const ALLOWED: [Allowed; 54] = [
         ],
     ),
     ("sdk-macros", &["nearest"]),
-    ("sdk", &["sdk-macros"]),
+    ("sdk-bindings", &[]),
+    ("sdk", &["sdk-bindings", "sdk-macros"]),
     ("answer", &["sdk"]),
     ("ranking", &[]),
     ("sqlite", &["sdk"]),

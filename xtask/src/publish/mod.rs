@@ -76,11 +76,13 @@ fn package_js(workspace: &Workspace) -> anyhow::Result<()> {
     execute(node(&python, "npm")?.args(["pack", "--pack-destination"]).arg(out).current_dir(&sdk))
 }
 
-/// `bindings`: generates the committed bindings of the Rust SDK, and their digests, by `sdk/bindings`.
+/// `bindings`: generates the committed bindings of the Rust SDK, and their digests, by `sdk/bindings/generator`.
 pub fn bindings(workspace: &Workspace) -> anyhow::Result<()> {
     step("bindings", || {
         let mut command = cargo();
-        command.args(["run", "--quiet", "--release", "--locked", "--manifest-path", "sdk/bindings/Cargo.toml"]);
+        command
+            .args(["run", "--quiet", "--release", "--locked", "--manifest-path"])
+            .arg("sdk/bindings/generator/Cargo.toml");
         execute(command.env("CARGO_TARGET_DIR", workspace.target.join("bindings")).current_dir(&workspace.root))
     })
 }

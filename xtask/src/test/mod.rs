@@ -101,5 +101,7 @@ fn inputs(workspace: &Workspace) -> anyhow::Result<String> {
 
 /// Examples in the documentation of the crates that have some.
 fn run_documented(workspace: &Workspace) -> anyhow::Result<()> {
-    run_cargo(workspace, &["test", "--release", "--doc", "--package", "gymkhana-sdk", "--package", "gymkhana-config"])
+    let packages = ["gymkhana-sdk", "gymkhana-sdk-bindings", "gymkhana-config"];
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
+    run_cargo(workspace, &["test", "--release", "--doc"].into_iter().chain(packages).collect::<Vec<_>>())
 }

@@ -3,6 +3,7 @@
 use gymkhana_record::{Call, NamedValue, Part, Turn, Value};
 use gymkhana_sandbox::Trajectory;
 use gymkhana_sandbox::unsandboxed::contract::Ending;
+use gymkhana_sandbox::unsandboxed::contract_ending;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
@@ -95,7 +96,7 @@ fn trajectory<'py>(py: Python<'py>, trajectory: &Trajectory<'_>) -> PyResult<Bou
         list(py, &turns.iter().filter(|turn| !matches!(turn, Turn::Thought { .. })).collect::<Vec<_>>(), |py, one| {
             turn(py, one)
         })?,
-        ending(trajectory.ending.into()),
+        ending(contract_ending(trajectory.ending)),
         rewards,
         NamedValues(extras),
         NamedValues(privileged),

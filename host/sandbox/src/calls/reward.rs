@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use gymkhana_bindings::exports::gymkhana::plugin::reward;
+use gymkhana_bindings::gymkhana::plugin::types;
 use gymkhana_record::{Component, Cost, Evidence, NamedValue, Score, SeatRewards, Seed, Turn};
 use gymkhana_registry::Kind;
 
 use super::exported;
 use super::trajectory::Trajectory;
-use crate::bindings::exports::gymkhana::plugin::reward;
-use crate::bindings::gymkhana::plugin::types;
 use crate::convert::ContentParam;
 use crate::instance::slot::{CallKind, Slot};
-use crate::unsandboxed::Unsandboxed;
+use crate::unsandboxed::{Unsandboxed, contract_ending};
 use crate::{CallError, CallFuture, Plugin, RewardInfo, convert, info};
 
 impl Plugin {
@@ -163,7 +163,7 @@ impl<'a> Lists<'a> {
         reward::Trajectory {
             task: types::TaskParam { split: &trajectory.task.split, index: trajectory.task.index },
             turns,
-            ending: trajectory.ending.into(),
+            ending: contract_ending(trajectory.ending),
             environment_rewards: &self.rewards,
             extras: &self.extras,
             privileged: &self.privileged,

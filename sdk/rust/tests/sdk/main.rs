@@ -1,6 +1,5 @@
-//! The SDK for authors: its rules, bindings and package.
+//! The SDK for authors: its rules, components and package.
 
-mod bindings;
 mod component;
 mod options;
 mod package;

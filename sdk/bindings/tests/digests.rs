@@ -1,4 +1,4 @@
-//! The files below `src/bindings` are those that were generated from this contract.
+//! The generated modules are those that the generator made from this contract.
 //!
 //! `cargo xtask bindings` generates them and writes their digests beside those of the contract.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-/// Digests of the files with this ending in a folder of the SDK.
+/// Digests of the files with this ending in a folder of the crate.
 fn digests(folder: &str, ending: &str) -> BTreeMap<String, String> {
     let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).expect("a folder");
     let files = entries.map(|entry| entry.expect("an entry").path());
@@ -22,14 +22,14 @@ fn digests(folder: &str, ending: &str) -> BTreeMap<String, String> {
 
 #[test]
 fn committed_bindings_are_those_of_the_contract() {
-    let written = include_str!("../../src/bindings/digests.txt").lines();
+    let written = include_str!("../src/digests.txt").lines();
     let written = written.map(|line| line.split_once("  ").expect("a digest and a path"));
     let written: BTreeMap<String, String> = written.map(|(digest, path)| (path.into(), digest.into())).collect();
     let mut found = digests("wit", "wit");
     assert_eq!(found.len(), 6);
     found.extend(digests("wit/wrapper", "wit"));
-    found.extend(digests("src/bindings", "rs"));
-    // The module's own file is written by hand.
-    found.remove("src/bindings/mod.rs");
+    found.extend(digests("src", "rs"));
+    // It is written by hand.
+    found.remove("src/lib.rs");
     assert!(found == written, "the bindings are outdated or were edited; generate them with `cargo xtask bindings`");
 }

@@ -1,4 +1,4 @@
-//! Generates the files below `sdk/rust/src/bindings` from the contract, and their digests.
+//! Generates the modules in `sdk/bindings/src` from the contract, and their digests.
 //!
 //! They are committed because generating them in the build of each plugin compiles some twenty crates.
 
@@ -34,11 +34,11 @@ const WRAPPER: &str = "wrapper";
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result<()> {
-    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rust");
-    let bindings = sdk.join("src/bindings");
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let modules = home.join("src");
     let mut digests = String::new();
     for folder in ["wit", "wit/wrapper"] {
-        let mut files: Vec<_> = fs::read_dir(sdk.join(folder))?.collect::<std::io::Result<_>>()?;
+        let mut files: Vec<_> = fs::read_dir(home.join(folder))?.collect::<std::io::Result<_>>()?;
         files.retain(|file| file.path().is_file());
         files.sort_by_key(fs::DirEntry::file_name);
         for file in files {
@@ -46,11 +46,11 @@ fn main() -> Result<()> {
         }
     }
     for module in [IMPORTS].into_iter().chain(EXPORTS).chain([WRAPPER]) {
-        let source = generate(&sdk.join("wit"), module)?;
-        fs::write(bindings.join(format!("{module}.rs")), &source)?;
-        note(&mut digests, &format!("src/bindings/{module}.rs"), &source)?;
+        let source = generate(&home.join("wit"), module)?;
+        fs::write(modules.join(format!("{module}.rs")), &source)?;
+        note(&mut digests, &format!("src/{module}.rs"), &source)?;
     }
-    fs::write(bindings.join("digests.txt"), digests)?;
+    fs::write(modules.join("digests.txt"), digests)?;
     Ok(())
 }
 
@@ -96,7 +96,7 @@ fn imports() -> Opts {
 
 fn wrapper() -> Opts {
     let exported = ["environment", "environment_oracle", "environment_render"].map(|module| {
-        let path = format!("crate::bindings::{module}::exports::gymkhana::plugin::{module}");
+        let path = format!("crate::{module}::exports::gymkhana::plugin::{module}");
         (format!("gymkhana:plugin/{}@0.2.0", module.replace('_', "-")), WithOption::Path(path))
     });
     Opts { with: [types()].into_iter().chain(exported).collect(), ..shared() }
@@ -104,7 +104,7 @@ fn wrapper() -> Opts {
 
 /// The common types, which the module of imports defines.
 fn types() -> (String, WithOption) {
-    let path = "crate::bindings::imports::gymkhana::plugin::types".to_owned();
+    let path = "crate::imports::gymkhana::plugin::types".to_owned();
     ("gymkhana:plugin/types@0.2.0".to_owned(), WithOption::Path(path))
 }
 

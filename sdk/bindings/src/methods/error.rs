@@ -1,6 +1,6 @@
 //! Short constructors for the contract's errors.
 
-use crate::{Error, Task};
+use crate::{Error, Task, listed};
 
 impl Error {
     /// Unknown or out-of-range option or task.
@@ -18,7 +18,7 @@ impl Error {
     /// Error for an unknown split; `known` lists the existing ones.
     #[must_use]
     pub fn no_split(task: &Task, known: &[&str]) -> Self {
-        Self::NotFound(format!("unknown split `{}`; known: {}", task.split, known.join(", ")))
+        Self::NotFound(format!("unknown split `{}`; known: {}", task.split, listed(known)))
     }
 
     /// Bytes that are not a snapshot of this plugin.

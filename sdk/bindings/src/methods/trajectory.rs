@@ -1,6 +1,6 @@
 //! Accessors of a trajectory for rewards.
 
-use super::{Ending, SeatCall, Trajectory, Turn};
+use crate::reward::exports::gymkhana::plugin::reward::{Ending, SeatCall, Trajectory, Turn};
 use crate::{NamedValue, Task, Value, text_of};
 
 impl Trajectory {

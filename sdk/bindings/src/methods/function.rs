@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::{Call, Function};
+use crate::{Call, Function, listed};
 
 /// Arguments object of a function, as JSON Schema.
 ///
 /// ```
+/// # use gymkhana_sdk_bindings as gymkhana_sdk;
 /// use gymkhana_sdk::Parameters;
 /// let parameters = Parameters::new().text("expression", "such as 37*84-59");
 /// ```
@@ -123,7 +124,7 @@ impl Call {
             let given: Vec<&str> = object.keys().map(String::as_str).collect();
             format!(
                 "argument `{name}` is missing; given: {}",
-                if given.is_empty() { "none".into() } else { given.join(", ") }
+                if given.is_empty() { "none".into() } else { listed(&given) }
             )
         })?;
         read(value).ok_or_else(|| format!("argument `{name}` must be {wanted}, not {value}"))

@@ -18,6 +18,14 @@ pub fn text_of(content: &[Part]) -> String {
     words.collect()
 }
 
+/// Names, separated by commas.
+///
+/// Every crate that joins texts has a copy of the code in each plugin; this one is for the SDK as well.
+#[must_use]
+pub fn listed(names: &[&str]) -> String {
+    names.join(", ")
+}
+
 /// Named value, such as `named("success", true)`.
 #[must_use]
 pub fn named(name: impl Into<String>, value: impl Into<Value>) -> NamedValue {
@@ -25,18 +33,6 @@ pub fn named(name: impl Into<String>, value: impl Into<Value>) -> NamedValue {
 }
 
 impl Value {
-    /// Kind of the value in plain words, such as "a whole number".
-    pub(crate) fn kind(&self) -> &'static str {
-        match self {
-            Self::Flag(_) => "true or false",
-            Self::Integer(_) => "a whole number",
-            Self::Number(_) => "a number",
-            Self::Text(_) => "text",
-            Self::Bytes(_) => "bytes",
-            Self::Other(_) => "JSON",
-        }
-    }
-
     /// Human-readable form of a value; bytes are shown by their count.
     #[must_use]
     pub fn shown(&self) -> String {
