@@ -55,7 +55,9 @@ impl Rollout {
         loop {
             let span = info_span!("episode", id = %plan.id);
             let episode = async {
-                if let Some(played) = play_with_agent_program(self, &plan, actor).await {
+                if let Some(agent) = self.agent.as_deref()
+                    && let Some(played) = play_with_agent_program(self, agent, &plan, actor).await
+                {
                     return played;
                 }
                 EpisodeState::begin(self, plan.clone(), ReplayOverrides::default()).await?.to_end(actor).await

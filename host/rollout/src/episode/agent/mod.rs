@@ -42,13 +42,13 @@ impl<'a> From<Box<EpisodeState<'a>>> for AgentEpisode<'a> {
     }
 }
 
-/// Plays an episode whose plugin instances are somewhere else, if the rollout has a program for it.
+/// Plays an episode whose plugin instances are somewhere else, if the agent program has a backend.
 pub(crate) async fn play_with_agent_program(
     rollout: &Rollout,
+    agent: &dyn AgentPlayer,
     plan: &EpisodePlan,
     actor: Actor<'_>,
 ) -> Option<Result<EpisodeRecord, RolloutError>> {
-    let agent = rollout.agent.as_ref()?;
     let backend = agent.backend()?;
     let SeatPlayer::Policy(policy) = actor.player(0) else { return None };
     // A harness that has disconnected plays no session.
@@ -67,7 +67,7 @@ pub(crate) async fn play_with_agent_program(
     let policy_data = PolicyData::new(plan.clone(), ReplayOverrides::default(), begun);
     let mut episode = AgentEpisode { rollout, instances, policy: policy_data, held: rollout.live.share() };
     episode.open();
-    Some(episode.play(&**agent, policy).await)
+    Some(episode.play(agent, policy).await)
 }
 
 /// Starts an episode in one of the places; also returns the moment at which it had the place.
