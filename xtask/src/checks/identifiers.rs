@@ -1,6 +1,6 @@
 //! Identifiers of servers, workers, contract and SDK: words that hide the field's term are refused.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::Context as _;
 
@@ -41,7 +41,7 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
 }
 
 /// Findings of one file, as `FILE:LINE: IDENTIFIER: HINT`.
-fn check(file: &PathBuf, text: &str) -> Vec<String> {
+fn check(file: &Path, text: &str) -> Vec<String> {
     let mut findings = Vec::new();
     for (line, code) in source::code(text).lines().enumerate() {
         for name in code.split(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '-') {
@@ -78,7 +78,7 @@ mod tests {
     fn words_of_identifiers_are_found_in_code_alone() {
         let text = "// a roster\nfn take_roster(heartbeat: ParcelHeader) { let beat_0 = \"news\"; hearing(HEAR) }\n";
         assert_eq!(
-            check(&PathBuf::from("a.rs"), text),
+            check(Path::new("a.rs"), text),
             [
                 "a.rs:2: `take_roster`: write `members` instead of `roster`",
                 "a.rs:2: `ParcelHeader`: write `message` instead of `parcel`",

@@ -43,7 +43,7 @@ pub(crate) enum EpisodeStart<'a> {
 
 impl EpisodeStart<'_> {
     /// Plays to the end. The record contains every failure except the host's own faults.
-    pub(crate) async fn to_end(self, actor: Actor<'_>) -> Result<EpisodeRecord, RolloutError> {
+    pub(crate) async fn play(self, actor: Actor<'_>) -> Result<EpisodeRecord, RolloutError> {
         match self {
             Self::Running(episode) => episode.to_end(actor).await,
             Self::Finished(record) => Ok(*record),

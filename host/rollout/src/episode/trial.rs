@@ -191,7 +191,7 @@ impl Rollout {
 
     /// Plays an episode without the agent program.
     async fn play_trial(&self, plan: EpisodePlan, actor: Actor<'_>) -> Result<EpisodeRecord, RolloutError> {
-        EpisodeState::begin(self, plan, ReplayOverrides::default()).await?.to_end(actor).await
+        EpisodeState::begin(self, plan, ReplayOverrides::default()).await?.play(actor).await
     }
 
     /// Failures of rewards that score a trial, without those of the host and without rewards that can make outbound calls.

@@ -60,7 +60,7 @@ impl Rollout {
                 {
                     return played;
                 }
-                EpisodeState::begin(self, plan.clone(), ReplayOverrides::default()).await?.to_end(actor).await
+                EpisodeState::begin(self, plan.clone(), ReplayOverrides::default()).await?.play(actor).await
             };
             let record = episode.instrument(span).await?;
             if record.ending != Ending::Dropped || plan.id.attempt >= self.retries {
@@ -79,7 +79,7 @@ impl Rollout {
             if record.id.phase == Phase::Served && record.agent.is_none() {
                 return Ok(self.replay_transcript(record).await);
             }
-            self.begin_replay(record).await?.to_end(Actor::Policy(&ReplayedPolicy::of(record))).await
+            self.begin_replay(record).await?.play(Actor::Policy(&ReplayedPolicy::of(record))).await
         });
         let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (record, recorded) in records.iter_mut().zip(recorded) {
