@@ -2,8 +2,9 @@
 //!
 //! Arguments borrow from records: only lists are allocated. Results are moved without copying their texts.
 
-use gymkhana_bindings::gymkhana::plugin::types;
 use gymkhana_record::{Call, Content, Media, NamedValue, Part, Value};
+
+use crate::bindings::gymkhana::plugin::types;
 
 /// Content as an argument. Content with one part, the common case, needs no list.
 pub(crate) enum ContentParam<'a> {

@@ -2,9 +2,9 @@
 
 use std::pin::Pin;
 
-use gymkhana_bindings::gymkhana::plugin::types::Error as PluginError;
 use gymkhana_record::{Failure, FailureKind};
 
+use crate::bindings::gymkhana::plugin::types::Error as PluginError;
 use crate::cache::CacheError;
 
 /// A plugin call in progress. Boxed, so that the engine's generic code is compiled and inlined in this crate instead of

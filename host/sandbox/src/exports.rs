@@ -1,10 +1,10 @@
 //! Indices of a component's exported functions, resolved once per plugin instead of at each call.
 
-use gymkhana_bindings::exports::gymkhana::plugin as interfaces;
 use gymkhana_registry::contract;
 use wasmtime::component::InstancePre;
 use wasmtime::{Error, Result, Store};
 
+use crate::bindings::exports::gymkhana::plugin as interfaces;
 use crate::instance::shared::{CloseHandle, Closing};
 use crate::instance::store_data::StoreData;
 

@@ -1,9 +1,9 @@
 //! Descriptions that plugins return about themselves, validated once; results are checked against them.
 
-use gymkhana_bindings::exports::gymkhana::plugin::{environment, reward, tool};
-use gymkhana_bindings::gymkhana::plugin::types;
 use gymkhana_record::{Function, Value};
 
+use crate::bindings::exports::gymkhana::plugin::{environment, reward, tool};
+use crate::bindings::gymkhana::plugin::types;
 use crate::convert;
 
 /// Maximum number of seats of an environment.

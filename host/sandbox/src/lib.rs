@@ -10,6 +10,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod bindings;
 mod cache;
 mod calls;
 mod compiler;

@@ -9,16 +9,16 @@ use crate::{Action, CallError, OptionalInterface, Trajectory};
 
 /// Results in the types of the contract, before any check.
 pub mod contract {
-    pub use gymkhana_bindings::exports::gymkhana::plugin::environment::{
+    pub use crate::bindings::exports::gymkhana::plugin::environment::{
         Info as EnvironmentInfo, Observation, ResetResult, SeatFunctions, SeatReward, SplitInfo, StepResult, ToolSetup,
     };
-    pub use gymkhana_bindings::exports::gymkhana::plugin::environment_oracle::Advice;
-    pub use gymkhana_bindings::exports::gymkhana::plugin::environment_render::Picture;
-    pub use gymkhana_bindings::exports::gymkhana::plugin::reward::{
+    pub use crate::bindings::exports::gymkhana::plugin::environment_oracle::Advice;
+    pub use crate::bindings::exports::gymkhana::plugin::environment_render::Picture;
+    pub use crate::bindings::exports::gymkhana::plugin::reward::{
         Component, ComponentInfo, Ending, Evidence, Info as RewardInfo, SeatScore,
     };
-    pub use gymkhana_bindings::exports::gymkhana::plugin::tool::{Answer, Info as ToolInfo};
-    pub use gymkhana_bindings::gymkhana::plugin::types::{
+    pub use crate::bindings::exports::gymkhana::plugin::tool::{Answer, Info as ToolInfo};
+    pub use crate::bindings::gymkhana::plugin::types::{
         CallResult as Call, Error, Function, MediaResult as Media, NamedValueResult as NamedValue, OptionInfo,
         PartResult as Part, Range, ValueResult as Value,
     };

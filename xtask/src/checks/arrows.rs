@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 56] = [
+const ALLOWED: [Allowed; 55] = [
     ("nearest", &[]),
     ("finding", &[]),
     ("unified", &[]),
@@ -30,8 +30,7 @@ const ALLOWED: [Allowed; 56] = [
     ("chat", &["record", "policy", "template"]),
     ("traces", &["record"]),
     ("filter", &["nearest", "record"]),
-    ("bindings", &[]),
-    ("sandbox", &["bindings", "record", "registry", "nearest"]),
+    ("sandbox", &["record", "registry", "nearest"]),
     ("egress", &["record", "sandbox", "net"]),
     ("keeper", &[]),
     ("mcp", &["keeper", "net", "record", "registry", "sandbox"]),

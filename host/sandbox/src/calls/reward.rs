@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gymkhana_bindings::exports::gymkhana::plugin::reward;
-use gymkhana_bindings::gymkhana::plugin::types;
 use gymkhana_record::{Component, Cost, Evidence, NamedValue, Score, SeatRewards, Seed, Turn};
 use gymkhana_registry::Kind;
 
 use super::exported;
 use super::trajectory::Trajectory;
+use crate::bindings::exports::gymkhana::plugin::reward;
+use crate::bindings::gymkhana::plugin::types;
 use crate::convert::ContentParam;
 use crate::instance::slot::{CallKind, Slot};
 use crate::unsandboxed::{Unsandboxed, contract_ending};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use gymkhana_bindings::exports::gymkhana::plugin::tool;
 use gymkhana_record::{Call, Content, Cost, Function, NamedValue, Seed};
 use gymkhana_registry::Kind;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
 use super::{Snapshot, exported};
+use crate::bindings::exports::gymkhana::plugin::tool;
 use crate::exports::ToolExports;
 use crate::instance::slot::{CallKind, Slot};
 use crate::instance::store_data::StoreData;

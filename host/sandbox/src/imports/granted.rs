@@ -3,7 +3,6 @@
 //! An outbound call suspends the guest's fiber. The wait counts neither towards the guest's running time nor towards
 //! the wall-clock limit of the call; outbound calls have their own limits.
 
-use gymkhana_bindings::gymkhana::plugin::{assets, http, model, tools, types};
 use gymkhana_record::{
     Call, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, ModelRole, Part, Question, Refused, Reply,
 };
@@ -12,6 +11,7 @@ use wasmtime::{Error, Result};
 
 use super::assets::AssetContent;
 use super::outbound::OutboundError;
+use crate::bindings::gymkhana::plugin::{assets, http, model, tools, types};
 use crate::convert;
 use crate::instance::store_data::{StoreData, TooManyBytes};
 

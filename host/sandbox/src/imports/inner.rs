@@ -3,13 +3,13 @@
 //! A failure of the environment inside ends the wrapper's call as a failure of the plugin inside. Errors that the plugin
 //! inside returned are returned to the wrapper.
 
-use gymkhana_bindings::gymkhana::plugin::{environment, environment_oracle, environment_render, types};
-use gymkhana_bindings::gymkhana::wrapper::inner;
 use gymkhana_record::{Call, NamedValue, Part, Seed, TaskRef, Value};
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Error, Result};
 
 use super::granted::parts;
+use crate::bindings::gymkhana::plugin::{environment, environment_oracle, environment_render, types};
+use crate::bindings::gymkhana::wrapper::inner;
 use crate::instance::inner::{Inner, InnerFailure, InnerLink};
 use crate::instance::store_data::StoreData;
 use crate::{

@@ -8,11 +8,11 @@ pub(crate) mod log;
 pub(crate) mod outbound;
 mod wasi;
 
-use gymkhana_bindings::gymkhana::plugin as contract;
 use gymkhana_record::LogLevel;
 use wasmtime::Result;
 use wasmtime::component::{HasSelf, Linker};
 
+use crate::bindings::gymkhana::plugin as contract;
 use crate::instance::store_data::StoreData;
 
 /// Links all imports; the grants of a plugin are checked before it is compiled.

@@ -7,7 +7,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gymkhana_bindings::gymkhana::plugin::types::Error as PluginError;
 use gymkhana_record::{Cost, FailureKind, Seed};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
@@ -23,6 +22,7 @@ use super::pool::Permit;
 use super::shared::{InstanceLease, SharedInstance, SharedInstances, Turn};
 use super::start::{Place, Resolve, instantiate};
 use super::store_data::{RandomSource, StoreData};
+use crate::bindings::gymkhana::plugin::types::Error as PluginError;
 use crate::plugin::Code;
 use crate::unsandboxed::Unsandboxed;
 use crate::{CallError, Limits, LogSink, Plugin};

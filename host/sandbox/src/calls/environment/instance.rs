@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::Arc;
 
-use gymkhana_bindings::exports::gymkhana::plugin::environment;
 use gymkhana_record::{Content, NamedValue, Seed, TaskRef};
 use gymkhana_registry::Kind;
 use wasmtime::Store;
@@ -15,6 +14,7 @@ use wasmtime::component::Instance;
 use super::results::{
     Action, Advice, Image, ResetResult, StepResult, accept_advice, accept_image, accept_reset, accept_step,
 };
+use crate::bindings::exports::gymkhana::plugin::environment;
 use crate::calls::exported;
 use crate::convert::ContentParam;
 use crate::error::PluginErrorKind;

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
 use gymkhana_record::{Call, Content, NamedValue, Opening, Part, SeatFunctions};
 use serde::{Deserialize, Serialize};
 
+use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
 use crate::{EnvironmentInfo, convert, info};
 
 /// Action of the seat to move.

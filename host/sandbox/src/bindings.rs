@@ -1,9 +1,9 @@
 //! Types and calls of the contract for wasmtime, generated from `wit/`.
 //!
-//! Arguments borrow from the host's records and results are owned, so that a call copies each text once. The crate
-//! holds the macro alone, so that a change of the sandbox neither expands it nor compiles its result again.
+//! Arguments borrow from the host's records and results are owned, so that a call copies each text once.
 
-#![allow(missing_docs, unused_qualifications, rust_2018_idioms, clippy::all, clippy::unwrap_used)]
+// The generated code includes functions that the host does not use.
+#![allow(missing_docs, dead_code, unused_qualifications, rust_2018_idioms, clippy::all, clippy::unwrap_used)]
 
 wasmtime::component::bindgen!({
     path: ["../../wit", "../../wit/wrapper"],
