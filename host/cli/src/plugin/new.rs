@@ -18,6 +18,9 @@ struct TemplateFile {
     text: &'static str,
 }
 
+/// `AGENTS.md` of a new plugin.
+const AGENTS: &str = include_str!("agents.md");
+
 // `TEMPLATES`: the files below `templates/`, collected by `build.rs`.
 include!(concat!(env!("OUT_DIR"), "/templates.rs"));
 
@@ -38,10 +41,11 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
         let message = format!("`{}` already exists\nhint: choose another name or another folder", folder.display());
         return Err(CliError::user(message));
     }
-    for file in files {
-        // Stored without the dot, because git would apply it here.
-        let path = folder.join(file.path.replace("gitignore", ".gitignore"));
-        let text = fill(file.text, &name, &sdk);
+    let agents = ("AGENTS.md", agents(args.lang, &name));
+    // Stored without the dot, because git would apply it here.
+    let of_template = files.iter().map(|file| (file.path, fill(file.text, &name, &sdk)));
+    for (path, text) in of_template.chain([agents]) {
+        let path = folder.join(path.replace("gitignore", ".gitignore"));
         let write = || {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             fs::write(&path, text)
@@ -52,11 +56,8 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
         ))?;
     }
     printer.result(format!("created {name} in {}", folder.display()));
-    let first = match args.lang {
-        Language::Rust => String::new(),
-        Language::Python => format!("(cd {} && {PYTHON_SETUP}) && ", folder.display()),
-        Language::Js => format!("(cd {} && {JS_SETUP}) && ", folder.display()),
-    };
+    let first =
+        set_up(args.lang).map_or_else(String::new, |command| format!("(cd {} && {command}) && ", folder.display()));
     printer.status(format!("next: {first}host plugin test {}", folder.display()));
     Ok(())
 }
@@ -76,6 +77,27 @@ fn with_valid_name(error: CliError, namespace: &str, name: &str) -> CliError {
         Ok(valid) => error.with_hint(format!("write `{} --namespace {}`", valid.name(), valid.namespace())),
         Err(_) => error,
     }
+}
+
+/// Command that installs what a plugin's language needs.
+fn set_up(language: Language) -> Option<&'static str> {
+    match language {
+        Language::Rust => None,
+        Language::Python => Some(PYTHON_SETUP),
+        Language::Js => Some(JS_SETUP),
+    }
+}
+
+/// Text of `AGENTS.md`.
+fn agents(language: Language, name: &PluginName) -> String {
+    let (source, manifest) = match language {
+        Language::Rust => ("src/lib.rs", "Cargo.toml"),
+        Language::Python => ("plugin.py", "pyproject.toml"),
+        Language::Js => ("plugin.mjs", "package.json"),
+    };
+    let set_up = set_up(language).map_or_else(String::new, |command| format!("- Once, run `{command}`.\n"));
+    let text = AGENTS.replace("{{source}}", source).replace("{{manifest}}", manifest).replace("{{setup}}", &set_up);
+    fill(&text.replace("{{file}}", &format!("{}.wasm", name.name())), name, "")
 }
 
 /// Text of a template with the plugin's names.
@@ -162,6 +184,10 @@ mod tests {
             assert!(templates.contains(format!("rust-{kind}").as_str()), "{kind}: {templates:?}");
         }
         let name = PluginName::new("me", "a-b").expect("a name");
+        for language in [Language::Rust, Language::Python, Language::Js] {
+            let text = agents(language, &name);
+            assert!(!text.contains("{{") && text.contains("host plugin test .") && text.contains("a-b.wasm"), "{text}");
+        }
         for file in TEMPLATES {
             let filled = fill(file.text, &name, "/sdk");
             assert!(!filled.contains("{{"), "{}/{} has an unfilled placeholder", file.template, file.path);

@@ -35,6 +35,8 @@ fn a_new_plugin_of_each_kind_builds_and_passes() {
         let name = format!("my-{kind}");
         let said = desk.host(&["plugin", "new", &name, "--kind", kind, "--namespace", "me"]).succeeded();
         assert_eq!(said, format!("created me/{name} in {name}\n"));
+        let for_agents = fs::read_to_string(desk.path(&name).join("AGENTS.md")).expect("a page for coding agents");
+        assert!(for_agents.contains("run `host plugin test .`"), "{for_agents}");
         lock(&desk, &name);
         let report = format!("{name}.json");
         let outcome = author(&desk, &["plugin", "test", &name, "--steps", "200", "--json", &report]);
