@@ -43,7 +43,7 @@ pub struct Rendering {
     /// The text, with the origin of each character.
     pub text: Text,
     /// Whether the rendering depends on more of the texts from outside than on their classes
-    /// ([`Class`](crate::Class)): with other texts of the same classes, it might be more than the same text with the
+    /// ([`Class`]): with other texts of the same classes, it might be more than the same text with the
     /// runs replaced as their forms say.
     pub inspected: bool,
     /// The sources to which this applies. Texts of other sources may be replaced by texts of the same class, as long as

@@ -19,7 +19,7 @@ struct TemplateFile {
 }
 
 /// `AGENTS.md` of a new plugin.
-const AGENTS: &str = include_str!("agents.md");
+const AGENTS: &str = include_str!("agents.txt");
 
 // `TEMPLATES`: the files below `templates/`, collected by `build.rs`.
 include!(concat!(env!("OUT_DIR"), "/templates.rs"));
