@@ -77,8 +77,8 @@ pub fn with_agent(
     rules: &EpisodeRules,
     start: Option<StartAgent>,
 ) -> RunResult<Rollout> {
-    let Some(agent) = &file.agent else { return Ok(rollout) };
-    let Some(start) = start else { return starts_agents(file, false).map(|()| rollout) };
+    starts_agents(file, start.is_some())?;
+    let (Some(agent), Some(start)) = (&file.agent, start) else { return Ok(rollout) };
     Ok(rollout.with_agent(start(agent.settings(&rules.limits.stop)).map_err(RunError::user)?))
 }
 
