@@ -4,7 +4,7 @@
 //! libtorch; libgomp reads its wait policy at the same time. Loading also takes 0.4 s, which other commands need not pay.
 
 use std::convert::Infallible;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,22 +33,31 @@ pub fn trainer() -> CliError {
 }
 
 fn exec() -> CliResult<Infallible> {
+    // Help and messages show the name that was typed: `host` or `gymkhana`.
+    let typed = std::env::args_os().next().unwrap_or_else(|| "host".into());
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut command = command(&arguments)?;
+    let error = command.arg0(typed).exec();
+    let program = command.get_program().display();
+    Err(CliError::user(format!(
+        "`{program}` cannot be started: {error}\nhint: keep it beside `host`, or build both with `cargo xtask setup`"
+    )))
+}
+
+/// The trainer with these arguments.
+///
+/// # Errors
+/// If there is no libtorch that it can use.
+pub fn command(arguments: &[impl AsRef<OsStr>]) -> CliResult<Command> {
     let libtorch = find_libtorch(std::env::var_os("LIBTORCH").map(PathBuf::from)).map_err(CliError::user)?;
     // The file itself where the program was started through a link.
     let own = std::env::current_exe().user_context("`host` cannot find its own file")?;
-    let program = own.with_file_name(TRAINER);
-    let mut command = Command::new(&program);
-    // Help and messages show the name that was typed: `host` or `gymkhana`.
-    let typed = std::env::args_os().next().unwrap_or_else(|| "host".into());
-    command.arg0(typed).args(std::env::args_os().skip(1)).env(LIBRARY_PATH, library_path(&libtorch));
+    let mut command = Command::new(own.with_file_name(TRAINER));
+    command.args(arguments).env(LIBRARY_PATH, library_path(&libtorch));
     if WAITING.iter().all(|name| std::env::var_os(name).is_none()) {
         command.env(SPINS.0, SPINS.1);
     }
-    let error = command.exec();
-    Err(CliError::user(format!(
-        "`{}` cannot be started: {error}\nhint: keep it beside `host`, or build both with `cargo xtask setup`",
-        program.display()
-    )))
+    Ok(command)
 }
 
 /// Folder of libtorch: that of LIBTORCH, else that of the build; its version must match.

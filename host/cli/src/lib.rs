@@ -7,6 +7,7 @@
 pub mod args;
 pub mod columns;
 mod commands;
+pub mod curve;
 #[cfg(feature = "full")]
 mod data;
 #[cfg(feature = "full")]
@@ -14,6 +15,8 @@ pub mod doctor;
 pub mod environment_block;
 pub mod error;
 mod escape;
+#[cfg(feature = "full")]
+mod init;
 mod launch;
 mod libtorch;
 mod parse;

@@ -202,6 +202,25 @@ impl RegistryConfig {
         Ok(config)
     }
 
+    /// Adds the namespaces that this configuration leaves open, with their registries, under names that are free here.
+    pub fn complete(&mut self, other: Self) {
+        let Self { registries, namespaces } = other;
+        let open = namespaces.into_iter().filter(|(namespace, _)| !self.namespaces.contains_key(namespace));
+        let open: Vec<(Namespace, String)> = open.collect();
+        for (name, source) in registries {
+            let mut free = name.clone();
+            while self.registries.contains_key(&free) {
+                free.push('+');
+            }
+            let own = open.iter().filter(|(_, of)| *of == name);
+            let mapped: Vec<_> = own.map(|(namespace, _)| (namespace.clone(), free.clone())).collect();
+            if !mapped.is_empty() {
+                self.namespaces.extend(mapped);
+                self.registries.insert(free, source);
+            }
+        }
+    }
+
     /// Reads a configuration file of the user.
     ///
     /// # Errors

@@ -37,5 +37,5 @@ pub use project::{
 pub use publish::{PublishRequest, Secrets};
 pub use search::SearchHit;
 pub use transport::{FetchError, TransferLimits};
-pub use user::{OpenError, PROJECT_FILE, project_folder, user_folder};
+pub use user::{INSTALLED_VARIABLE, OpenError, PROJECT_FILE, installed_folder, project_folder, user_folder};
 pub use versions::{PluginVersion, PluginVersions};

@@ -5,6 +5,7 @@ use gymkhana_registry::CatalogueRow;
 use crate::backend::Backend;
 use crate::client::RegistryClient;
 use crate::error::RegistryClientError;
+use crate::remote::Location;
 
 /// A plugin found by a search.
 #[derive(Debug, Clone)]
@@ -13,6 +14,8 @@ pub struct SearchHit {
     pub registry: String,
     /// Catalogue entry.
     pub row: CatalogueRow,
+    /// Whether its component is on this machine: the registry is a folder.
+    pub is_local: bool,
 }
 
 impl RegistryClient {
@@ -34,7 +37,8 @@ impl RegistryClient {
                 Backend::Remote(remote) => {
                     let rows = remote.catalogue(self.access).await?.into_iter();
                     let rows = rows.filter(|row| self.is_served_by(&row.name, registry) && row.matches_all(words));
-                    hits.extend(rows.map(|row| SearchHit { registry: registry.clone(), row }));
+                    let is_local = matches!(remote.location, Location::Folder(_));
+                    hits.extend(rows.map(|row| SearchHit { registry: registry.clone(), row, is_local }));
                 }
             }
         }

@@ -2,10 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::config::CONFIG_FILE;
 use crate::{
     ClientFolders, ClientSettings, RegistryClient, RegistryClientError, RegistryConfig, RegistryConfigError,
     TrustedOwners,
 };
+
+/// Variable with the folder of what was installed beside the programs.
+pub const INSTALLED_VARIABLE: &str = "GYMKHANA_SHARE";
 
 /// Name of the project file.
 pub const PROJECT_FILE: &str = "gymkhana.toml";
@@ -38,6 +42,16 @@ pub fn user_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     Some(base.join("gymkhana"))
 }
 
+/// Folder of what was installed beside the programs, such as the registry of the first-party plugins: that of
+/// `GYMKHANA_SHARE`, else `share/gymkhana` beside the folder of this program. `None` if neither has a configuration of
+/// registries, as in a checkout.
+#[must_use]
+pub fn installed_folder() -> Option<PathBuf> {
+    let named = std::env::var_os(INSTALLED_VARIABLE).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.parent()?.join("share/gymkhana"));
+    named.or_else(beside).filter(|folder| folder.join(CONFIG_FILE).is_file())
+}
+
 /// Folder of the nearest project file, from a folder upwards. It may belong to another user; see [`TrustedOwners`].
 #[must_use]
 pub fn project_folder(here: &Path) -> Option<PathBuf> {
@@ -45,13 +59,17 @@ pub fn project_folder(here: &Path) -> Option<PathBuf> {
 }
 
 impl RegistryClient {
-    /// Client of the registries that the project in a folder and this user configure.
+    /// Client of the registries that the project in a folder and this user configure. The installation's registry serves
+    /// the namespaces that they leave open.
     ///
     /// # Errors
     /// If a configuration cannot be used, or the user has no folder.
     pub fn of_user(project: &Path, offline: bool) -> Result<Self, OpenError> {
         let users = user_folder("XDG_CONFIG_HOME", ".config");
-        let config = RegistryConfig::find(project, users.as_deref(), &TrustedOwners::of_process())?;
+        let mut config = RegistryConfig::find(project, users.as_deref(), &TrustedOwners::of_process())?;
+        if let Some(installed) = installed_folder() {
+            config.complete(RegistryConfig::read(&installed.join(CONFIG_FILE))?);
+        }
         let cache = user_folder("XDG_CACHE_HOME", ".cache").ok_or(OpenError::NoFolder)?.join("plugins");
         let seen = user_folder("XDG_STATE_HOME", ".local/state").ok_or(OpenError::NoFolder)?.join("registries");
         Ok(Self::new(config, ClientSettings::new(ClientFolders { cache, seen }, offline))?)

@@ -39,7 +39,10 @@ pub struct NewArgs {
     /// Namespace of the publisher
     #[arg(long, value_name = "NAME", default_value = "your-name")]
     pub namespace: String,
-    /// SDK: folder such as `gymkhana/sdk/rust`, or git URL
+    /// SDK: its folder, a folder of packages, or a git URL [default: the published SDK of this version]
+    ///
+    /// A folder such as `sdk/python` of a checkout; a folder with the SDK's packages, such as `gymkhana_sdk-0.1.0.tar.gz`;
+    /// or a git URL. GYMKHANA_SDK has the same meaning. A program in a checkout takes the SDK of the checkout.
     #[arg(long, value_name = "DIR|URL")]
     pub sdk: Option<PathBuf>,
 }
@@ -53,16 +56,8 @@ pub enum KindArg {
     Tool,
     /// Scores of finished episodes
     Reward,
-}
-
-impl From<KindArg> for Kind {
-    fn from(kind: KindArg) -> Self {
-        match kind {
-            KindArg::Environment => Self::Environment,
-            KindArg::Tool => Self::Tool,
-            KindArg::Reward => Self::Reward,
-        }
-    }
+    /// Changes of an environment's episodes, in Rust
+    Wrapper,
 }
 
 /// Languages with an SDK.

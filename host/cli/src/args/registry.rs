@@ -25,7 +25,7 @@ pub enum RegistryCommand {
         fetch: FetchArgs,
     },
     /// List the project's plugins and their versions
-    List(ListArgs),
+    List(PluginListArgs),
     /// List plugins with newer versions
     Outdated(ListArgs),
     /// Pin the project's plugins in gymkhana.lock
@@ -91,7 +91,18 @@ pub struct AddArgs {
     pub fetch: FetchArgs,
 }
 
-/// `host list` and `host outdated`.
+/// `host list`.
+#[derive(Debug, Args)]
+pub struct PluginListArgs {
+    /// List the plugins of all registries, and where each is
+    #[arg(long)]
+    pub all: bool,
+    /// Form of the list.
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+/// `host outdated`, and a part of `host list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Print JSON
@@ -292,6 +303,6 @@ pub struct SigningArgs {
     pub days: u64,
 }
 
-fn capability(text: &str) -> Result<Capability, String> {
+pub(super) fn capability(text: &str) -> Result<Capability, String> {
     serde_json::from_value(text.into()).map_err(|_| "expected `assets`, `model`, `tools` or `http`".to_owned())
 }

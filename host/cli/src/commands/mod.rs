@@ -17,7 +17,7 @@ use crate::error::CliResult;
 use crate::launch;
 use crate::printer::Printer;
 #[cfg(feature = "full")]
-use crate::{data, doctor, plugin, registry, serving};
+use crate::{data, doctor, init, plugin, registry, serving};
 
 /// Runs a command; returns its exit code.
 pub fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
@@ -44,6 +44,8 @@ pub fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
         Command::Doctor(args) if args.model.is_some() => return Err(launch::trainer()),
         #[cfg(feature = "full")]
         Command::Doctor(args) => return Ok(doctor::doctor(&args, printer)),
+        #[cfg(feature = "full")]
+        Command::Init(args) => init::init(&args, printer),
         #[cfg(feature = "full")]
         Command::Gateway(args) => serving::gateway::gateway(&args, printer),
         #[cfg(feature = "full")]

@@ -17,7 +17,7 @@ mod test;
 pub use build::{BuildMode, build_folder};
 pub use folder::PluginFolder;
 pub use inspect::{PluginPage, describe_component, list, one_line, print_rows};
-pub use new::is_template_description;
+pub use new::{is_template_description, new};
 pub use test::{report_for_publishing, report_of};
 
 use std::path::Path;

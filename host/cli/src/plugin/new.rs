@@ -31,7 +31,8 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
     let template = format!("{}-{}", sdk::name(args.lang), kind(args.kind));
     let files: Vec<&TemplateFile> = TEMPLATES.iter().filter(|file| file.template == template).collect();
     if files.is_empty() {
-        return Err(CliError::user(format!("this host has no template `{template}`\nhint: build a newer host")));
+        let message = format!("there is no template `{template}`: wrappers are written in Rust");
+        return Err(CliError::user(message).with_hint("leave out --lang"));
     }
     let sdk = Sdk::find(args.sdk.as_deref(), args.lang)?;
     let here = fs::canonicalize(".").user_context("the working folder cannot be opened\nhint: use another folder")?;
@@ -41,7 +42,7 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
         let message = format!("`{}` already exists\nhint: choose another name or another folder", folder.display());
         return Err(CliError::user(message));
     }
-    let agents = ("AGENTS.md", agents(args.lang, &name));
+    let agents = ("AGENTS.md", agents(args.lang, args.kind, &name));
     // Stored without the dot, because git would apply it here.
     let of_template = files.iter().map(|file| (file.path, fill(file.text, &name, &sdk)));
     for (path, text) in of_template.chain([agents]) {
@@ -58,7 +59,7 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
     printer.result(format!("created {name} in {}", folder.display()));
     let first =
         set_up(args.lang).map_or_else(String::new, |command| format!("(cd {} && {command}) && ", folder.display()));
-    printer.status(format!("next: {first}host plugin test {}", folder.display()));
+    printer.status(format!("next: {first}host plugin test {}{}", folder.display(), around(args.kind)));
     Ok(())
 }
 
@@ -88,15 +89,21 @@ fn set_up(language: Language) -> Option<&'static str> {
     }
 }
 
+/// What the conformance suite of a kind needs besides the plugin.
+fn around(kind: KindArg) -> &'static str {
+    if kind == KindArg::Wrapper { " --with ENVIRONMENT.wasm" } else { "" }
+}
+
 /// Text of `AGENTS.md`.
-fn agents(language: Language, name: &PluginName) -> String {
+fn agents(language: Language, kind: KindArg, name: &PluginName) -> String {
     let (source, manifest) = match language {
         Language::Rust => ("src/lib.rs", "Cargo.toml"),
         Language::Python => ("plugin.py", "pyproject.toml"),
         Language::Js => ("plugin.mjs", "package.json"),
     };
     let set_up = set_up(language).map_or_else(String::new, |command| format!("- Once, run `{command}`.\n"));
-    let text = AGENTS.replace("{{source}}", source).replace("{{manifest}}", manifest).replace("{{setup}}", &set_up);
+    let text = AGENTS.replace("host plugin test .", &format!("host plugin test .{}", around(kind)));
+    let text = text.replace("{{source}}", source).replace("{{manifest}}", manifest).replace("{{setup}}", &set_up);
     fill(&text.replace("{{file}}", &format!("{}.wasm", name.name())), name, "")
 }
 
@@ -111,6 +118,7 @@ fn kind(kind: KindArg) -> &'static str {
         KindArg::Environment => "environment",
         KindArg::Tool => "tool",
         KindArg::Reward => "reward",
+        KindArg::Wrapper => "wrapper",
     }
 }
 
@@ -126,15 +134,18 @@ mod tests {
             fs::read_to_string(Path::new(sdk::CHECKOUT).join("rust-toolchain.toml")).expect("a pinned toolchain");
         let channel = |text: &str| text.lines().find(|line| line.starts_with("channel")).map(str::to_owned);
         let pinned: Vec<_> = TEMPLATES.iter().filter(|file| file.path == "rust-toolchain.toml").collect();
-        assert_eq!(pinned.len(), 3);
+        assert_eq!(pinned.len(), 4);
         assert!(channel(&ours).is_some() && pinned.iter().all(|file| channel(file.text) == channel(&ours)));
     }
 
     #[test]
     fn descriptions_of_templates_are_known() {
-        for text in
-            ["Guess a number from hints", "A notebook for one episode", "Success with a preference for short episodes"]
-        {
+        for text in [
+            "Guess a number from hints",
+            "A notebook for one episode",
+            "Success with a preference for short episodes",
+            "Turns of the environment inside, counted aloud",
+        ] {
             assert!(is_template_description(text), "{text}");
         }
         for text in ["Guess a number", "Spell a word backwards", "description", ""] {
@@ -180,12 +191,12 @@ mod tests {
     #[test]
     fn every_kind_has_a_complete_template() {
         let templates: BTreeSet<&str> = TEMPLATES.iter().map(|file| file.template).collect();
-        for kind in ["environment", "tool", "reward"] {
+        for kind in ["environment", "tool", "reward", "wrapper"] {
             assert!(templates.contains(format!("rust-{kind}").as_str()), "{kind}: {templates:?}");
         }
         let name = PluginName::new("me", "a-b").expect("a name");
         for language in [Language::Rust, Language::Python, Language::Js] {
-            let text = agents(language, &name);
+            let text = agents(language, KindArg::Tool, &name);
             assert!(!text.contains("{{") && text.contains("host plugin test .") && text.contains("a-b.wasm"), "{text}");
         }
         for file in TEMPLATES {

@@ -1,5 +1,4 @@
-//! SDK of a new plugin: a folder, an archive of npm, or a git repository. The SDK is unreleased, so a plugin names its
-//! place.
+//! SDK of a new plugin: the published one of this version, a folder, a package in a folder, or a git repository.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -16,39 +15,53 @@ pub const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Schemes of git URLs that cargo and pip read. A URL of a file is a path of one machine.
 const GIT_SCHEMES: [&str; 4] = ["https", "http", "ssh", "git"];
 
+/// Variable with the default of `--sdk`.
+const VARIABLE: &str = "GYMKHANA_SDK";
+
 /// Place of an SDK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sdk {
-    /// Absolute path of the language's SDK: a folder, or for JavaScript an archive that `npm pack` wrote.
+    /// The published package of this program's version.
+    Published,
+    /// Absolute path of the language's SDK: a folder, or a package of Python or npm.
     Path(PathBuf),
     /// Repository of Gymkhana.
     Git(Url),
 }
 
 impl Sdk {
-    /// The SDK that `--sdk` names, otherwise that of the checkout that built this host.
+    /// The SDK that `--sdk` or GYMKHANA_SDK names; otherwise that of the checkout in which this program is, or the
+    /// published one.
     ///
     /// # Errors
     /// If it is not there, or the language's package manager cannot install it.
     pub fn find(given: Option<&Path>, language: Language) -> CliResult<Self> {
-        let name = name(language);
-        let folder = given.map_or_else(|| Path::new(CHECKOUT).join("sdk").join(name), Path::to_owned);
-        if let Some(url) = given.and_then(git_url) {
+        let of_variable = std::env::var_os(VARIABLE).filter(|place| !place.is_empty()).map(PathBuf::from);
+        match given.or(of_variable.as_deref()) {
+            Some(place) => Self::at(place, language),
+            None if is_in_checkout() => Self::at(&Path::new(CHECKOUT).join("sdk").join(name(language)), language),
+            None => Ok(Self::Published),
+        }
+    }
+
+    /// The SDK at a place.
+    fn at(place: &Path, language: Language) -> CliResult<Self> {
+        if let Some(url) = git_url(place) {
             return Self::git(url, language);
         }
-        let is_archive =
-            language == Language::Js && folder.is_file() && folder.extension().is_some_and(|end| end == "tgz");
+        let name = name(language);
+        let found = package(place, language).unwrap_or_else(|| place.to_owned());
         let marker = description_file(language);
         let other = if language == Language::Js { "an archive that `npm pack` writes there" } else { "a git URL" };
         let hint = format!(
             "give the folder `sdk/{name}` of a Gymkhana checkout, as in `--sdk ../gymkhana/sdk/{name}`, or {other}"
         );
-        if !is_archive && !folder.join(marker).is_file() {
-            let message = format!("the {name} SDK is not at `{}`: `{marker}` is missing", folder.display());
+        if !is_package(&found, language) && !found.join(marker).is_file() {
+            let message = format!("the {name} SDK is not at `{}`: `{marker}` is missing", place.display());
             return Err(CliError::user(message).with_hint(hint));
         }
-        let path = fs::canonicalize(&folder)
-            .user_context(format!("the {name} SDK at `{}` cannot be opened\nhint: {hint}", folder.display()))?;
+        let path = fs::canonicalize(&found)
+            .user_context(format!("the {name} SDK at `{}` cannot be opened\nhint: {hint}", found.display()))?;
         Ok(Self::Path(path))
     }
 
@@ -70,6 +83,13 @@ impl Sdk {
     /// repository of the new folder is relative, so that both are moved and cloned together.
     pub fn dependency(&self, language: Language, parent: &Path, folder: &str) -> String {
         let path = match self {
+            Self::Published => {
+                return match language {
+                    Language::Rust => format!("version = \"{VERSION}\""),
+                    Language::Python => format!("gymkhana-sdk[build]~={VERSION}"),
+                    Language::Js => format!("^{VERSION}"),
+                };
+            }
             Self::Git(url) => {
                 return match language {
                     Language::Rust => format!("git = \"{url}\""),
@@ -92,6 +112,37 @@ impl Sdk {
             (Language::Js, _) => format!("file:{shown}"),
         }
     }
+}
+
+/// Version of this program, which is that of the SDKs.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Whether this program is one that the checkout built, and not an installed copy.
+fn is_in_checkout() -> bool {
+    let built = fs::canonicalize(Path::new(CHECKOUT));
+    let own = std::env::current_exe().and_then(fs::canonicalize);
+    matches!((built, own), (Ok(checkout), Ok(own)) if own.starts_with(checkout))
+}
+
+/// The newest package of a language's SDK in a folder of packages.
+fn package(folder: &Path, language: Language) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let is_sdk = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.replace('_', "-").starts_with("gymkhana-sdk-")) && is_package(path, language)
+    };
+    entries.filter(is_sdk).max()
+}
+
+/// Whether a file is a package of a language. Cargo installs none from a file.
+fn is_package(file: &Path, language: Language) -> bool {
+    let ends: &[&str] = match language {
+        Language::Rust => &[],
+        Language::Python => &[".whl", ".tar.gz"],
+        Language::Js => &[".tgz"],
+    };
+    let name = file.file_name().and_then(|name| name.to_str());
+    file.is_file() && name.is_some_and(|name| ends.iter().any(|end| name.ends_with(end)))
 }
 
 /// Folder of a language's SDK in `sdk/`.
@@ -192,6 +243,26 @@ mod tests {
         let relative =
             ["path = \"../../gymkhana/sdk/rust\"", "../../gymkhana/sdk/python[build]", "file:../../gymkhana/sdk/js"];
         assert_eq!(all(), relative);
+    }
+
+    #[test]
+    fn the_published_sdk_is_required_by_its_version() {
+        let all = LANGUAGES.map(|language| Sdk::Published.dependency(language, Path::new("/"), "mine"));
+        assert_eq!(all, ["version = \"0.1.0\"", "gymkhana-sdk[build]~=0.1.0", "^0.1.0"]);
+    }
+
+    #[test]
+    fn the_newest_package_of_a_folder_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = fs::canonicalize(folder.path()).expect("a path");
+        for name in ["gymkhana_sdk-0.1.0.tar.gz", "gymkhana_sdk-0.1.1-py3-none-any.whl", "gymkhana-sdk-0.1.0.tgz"] {
+            fs::write(root.join(name), "").expect("written");
+        }
+        let given = root.display().to_string();
+        let wheel = format!("gymkhana-sdk[build] @ file://{given}/gymkhana_sdk-0.1.1-py3-none-any.whl");
+        assert_eq!(dependency(&given, Language::Python), wheel);
+        assert_eq!(dependency(&given, Language::Js), format!("file:{given}/gymkhana-sdk-0.1.0.tgz"));
+        found(&given, Language::Rust).expect_err("cargo installs no package from a file");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use semver::{Version, VersionReq};
 use serde::Serialize;
 
 use super::RegistrySession;
-use crate::args::registry::ListArgs;
+use super::list_all::list_all;
+use crate::args::registry::{ListArgs, PluginListArgs};
 use crate::error::{Classify, CliResult};
 use crate::plugin::list as joined;
 use crate::printer::Printer;
@@ -30,8 +31,11 @@ struct DependencyRow {
 }
 
 /// Runs `host list`.
-pub fn list(args: &ListArgs, printer: &Printer) -> CliResult<()> {
-    print(&rows(args, printer)?, args.json, "the project has no plugins", printer);
+pub fn list(args: &PluginListArgs, printer: &Printer) -> CliResult<()> {
+    if args.all {
+        return list_all(&args.list, printer);
+    }
+    print(&rows(&args.list, printer)?, args.list.json, "the project has no plugins", printer);
     Ok(())
 }
 

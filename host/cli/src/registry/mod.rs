@@ -7,6 +7,7 @@ mod add;
 mod contact;
 mod info;
 mod list;
+mod list_all;
 mod names;
 mod publish;
 mod search;
@@ -23,6 +24,7 @@ use crate::args::registry::{RegistryCommand, ServingCommand};
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 
+pub use add::add;
 pub use contact::{configured, contact_all};
 pub use info::info;
 pub use names::{look_up, name_of, named};
@@ -49,25 +51,25 @@ pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {
 }
 
 /// Resolver of this project and this user, with its runtime.
-struct RegistrySession {
+pub struct RegistrySession {
     resolver: PluginResolver,
     runtime: tokio::runtime::Runtime,
 }
 
 impl RegistrySession {
-    fn new(offline: bool) -> CliResult<Self> {
+    pub fn new(offline: bool) -> CliResult<Self> {
         let resolver = PluginResolver::here(offline).user_error()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().internal()?;
         Ok(Self { resolver, runtime })
     }
 
     /// The registries.
-    fn client(&self) -> &RegistryClient {
+    pub fn client(&self) -> &RegistryClient {
         self.resolver.client()
     }
 
     /// Waits for a request and prints the client's notices.
-    fn wait<T, E: Into<anyhow::Error>>(
+    pub fn wait<T, E: Into<anyhow::Error>>(
         &self,
         printer: &Printer,
         answer: impl Future<Output = Result<T, E>>,

@@ -1,5 +1,6 @@
 //! `gymkhana-train`: the commands that need a model. `host` starts it; it is linked with libtorch.
 
+mod demo;
 #[cfg(feature = "full")]
 mod doctor;
 mod eval;
@@ -9,6 +10,8 @@ mod generate;
 mod import;
 mod page;
 mod players;
+#[cfg(feature = "gguf")]
+mod pretrained;
 #[cfg(feature = "full")]
 mod reference;
 mod run;
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
             Typed::Doctor(args) => return Ok(doctor::doctor(&args, printer)),
         };
         let done = match command {
+            ModelCommand::Demo(args) => return demo::demo(&args, printer),
             ModelCommand::Run(args) => return run::run(&args, printer),
             ModelCommand::Generate(args) => generate::generate(&args, printer),
             ModelCommand::Eval(args) => eval::eval(&args, printer),

@@ -1,6 +1,7 @@
 //! `host run`: trains as a run file says and prints the results.
 
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use gymkhana_config::RunFile;
@@ -20,8 +21,8 @@ use gymkhana_cli::plugins::WantedPlugins;
 use gymkhana_cli::printer::{Printer, Verbosity};
 use tokio::task::JoinSet;
 
-/// The way in which the command ends without an error.
-enum CommandEnding {
+/// The way in which a training command ends without an error.
+pub enum CommandEnding {
     /// The plan was printed.
     Planned,
     /// A signal came before the training.
@@ -37,15 +38,39 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
         RunArgs { verbose: true, .. } => Verbosity::Verbose,
         _ => Verbosity::Normal,
     });
+    let shown = Shown { page: args.page, dry_run: args.dry_run };
+    let make = |stop: StopRequest| match resumed_folder(args)? {
+        Some(folder) => resume(args, &folder, stop, printer),
+        None => start(args, stop, printer),
+    };
+    let (ending, code) = conduct(make, shown, printer)?;
+    if let CommandEnding::Trained(RunOutcome::Finished(finished)) = ending {
+        print(&finished, printer);
+    }
+    Ok(code)
+}
+
+/// What a training command shows besides its lines.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    /// Address of the run's web page.
+    pub page: Option<SocketAddr>,
+    /// Whether the plan is printed instead of training.
+    pub dry_run: bool,
+}
+
+/// Conducts a run to its end, or until a signal. Returns the ending and the exit code; a stop is told.
+pub fn conduct(
+    make: impl FnOnce(StopRequest) -> CliResult<RunRequest>,
+    shown: Shown,
+    printer: &Printer,
+) -> CliResult<(CommandEnding, u8)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let stop = StopRequest::default();
     let stopping = runtime.block_on(async { SignalListener::listen(stop.clone(), printer.clone()) })?;
-    let request = match resumed_folder(args)? {
-        Some(folder) => resume(args, &folder, stop.clone(), printer)?,
-        None => start(args, stop.clone(), printer)?,
-    };
+    let request = make(stop.clone())?;
     let ending = runtime.block_on(async {
-        let place = match args.page {
+        let place = match shown.page {
             Some(address) => Some(bind_page(address, None)?),
             None => None,
         };
@@ -58,7 +83,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
             },
             () = stop.requested() => return Ok(CommandEnding::BeforeTraining),
         };
-        if args.dry_run {
+        if shown.dry_run {
             printer.result(prepared.plan().await?);
             return Ok(CommandEnding::Planned);
         }
@@ -70,16 +95,12 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
         }
         prepared.train().await.map(CommandEnding::Trained)
     })?;
-    match ending {
-        CommandEnding::Planned => return Ok(0),
-        CommandEnding::Trained(RunOutcome::Finished(finished)) => {
-            print(&finished, printer);
-            return Ok(0);
-        }
-        CommandEnding::Trained(RunOutcome::Stopped(stopped)) => printer.warn(describe_stop(&stopped)),
+    match &ending {
+        CommandEnding::Planned | CommandEnding::Trained(RunOutcome::Finished(_)) => return Ok((ending, 0)),
+        CommandEnding::Trained(RunOutcome::Stopped(stopped)) => printer.warn(describe_stop(stopped)),
         CommandEnding::BeforeTraining => printer.warn("stopped before the training began"),
     }
-    Ok(stopping.signal().map_or(0, StopSignal::exit_code))
+    Ok((ending, stopping.signal().map_or(0, StopSignal::exit_code)))
 }
 
 /// A new run.
@@ -175,7 +196,7 @@ fn describe_stop(stopped: &Stopped) -> String {
 }
 
 /// Prints what the reporter has not printed: the end of the run, the checkpoint to use, and the next commands.
-fn print(finished: &Finished, printer: &Printer) {
+pub fn print(finished: &Finished, printer: &Printer) {
     let Finished { summary, episodes, folder, checkpoint, better_checkpoint, failures } = finished;
     let folder = folder.display();
     printer.result(format!("{episodes} episodes in {folder}, {:.0} s", summary.seconds));
