@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use gymkhana_registry::Kind;
 
 /// Memory limit of an instance where an author tries out a plugin, in MiB: that of the conformance suite.
 pub const MAX_MEMORY_MIB: u64 = 256;

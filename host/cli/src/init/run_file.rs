@@ -8,7 +8,6 @@ use gymkhana_registry::{EnvironmentDescription, ExampleEntry, Speaker};
 use super::chosen::{ChosenPlugins, answer};
 use super::project::own_name;
 use crate::args::InitArgs;
-use crate::args::plugin::KindArg;
 use crate::error::{CliError, CliResult};
 
 /// File name.
@@ -22,6 +21,10 @@ const SUCCESS: &str = "success";
 
 /// Names of components that mean success.
 const SUCCESS_COMPONENTS: [&str; 3] = ["correct", "success", "solved"];
+
+/// Optimiser of the supervised warm-up from random weights, as in the examples.
+const WARM_UP: &str =
+    r#"{ learning_rate = 2e-3, warmup_steps = 20, schedule = "cosine", total_steps = 400, beta2 = 0.95 }"#;
 
 /// What the run file says.
 pub struct RunFileText {
@@ -57,7 +60,8 @@ impl RunFileText {
             success: success(args, chosen)?,
             plugins: named.chain(own).collect(),
             model: args.model.as_deref().map(model),
-            limits: environment.map_or(Limits::default(), |environment| Limits::of(environment, !chosen.tools.is_empty())),
+            limits: environment
+                .map_or(Limits::default(), |environment| Limits::of(environment, !chosen.tools.is_empty())),
             has_oracle: environment.is_none_or(|environment| environment.offers.iter().any(|offer| offer == "oracle")),
             steps: args.episodes.div_ceil(EPISODES_PER_STEP).max(1),
         })
@@ -116,14 +120,20 @@ impl Limits {
         if example.is_empty() {
             return Self::default();
         }
-        let bytes = |entries: &mut dyn Iterator<Item = &ExampleEntry>| entries.map(|entry| entry.text.len() + 16).sum::<usize>();
+        let bytes = |entries: &mut dyn Iterator<Item = &ExampleEntry>| {
+            entries.map(|entry| entry.text.len() + 16).sum::<usize>()
+        };
         let of_oracle = || example.iter().filter(|entry| entry.by == Speaker::Oracle);
         let longest = of_oracle().map(|entry| entry.text.len()).max().unwrap_or(0);
         let calls = if has_tools { 4 } else { 0 };
         let functions = answer(&environment.first_task).map_or(0, |first| first.functions.len());
         let reply_tokens = (longest * 2 + if has_tools || functions > 0 { 64 } else { 16 }).next_multiple_of(8);
         let whole = bytes(&mut example.iter()) * 2 + calls * 64;
-        Self { turns: of_oracle().count() * 2 + calls, reply_tokens, context: (whole + reply_tokens).next_multiple_of(128) }
+        Self {
+            turns: of_oracle().count() * 2 + calls,
+            reply_tokens,
+            context: (whole + reply_tokens).next_multiple_of(128),
+        }
     }
 }
 
@@ -131,7 +141,10 @@ impl fmt::Display for RunFileText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { success, plugins, model, limits, has_oracle, steps } = self;
         let quoted = |text: &str| toml_edit::Value::from(text).to_string();
-        writeln!(f, "# Written by `host init`. `host run {NAME} --dry-run` shows the plan, `host run {NAME}` trains.\n")?;
+        writeln!(
+            f,
+            "# Written by `host init`. `host run {NAME} --dry-run` shows the plan, `host run {NAME}` trains.\n"
+        )?;
         writeln!(f, "seed = 1\nthreads = 2\nsuccess = {}\n\n[plugins]", quoted(success))?;
         for (name, source) in plugins {
             writeln!(f, "{name} = {}", quoted(source))?;
@@ -150,9 +163,12 @@ impl fmt::Display for RunFileText {
         writeln!(f, "turns = {}\nreply_tokens = {}\n\n[evaluation]\ntasks = 64", limits.turns, limits.reply_tokens)?;
         if model.is_none() && *has_oracle {
             writeln!(f, "\n# Supervised warm-up on episodes of the oracle.\n[[stages]]\nkind = \"sft\"\nsteps = 400")?;
-            writeln!(f, "batch = 32\nlearning_rate = 2e-3")?;
+            writeln!(f, "batch = 32\noptimizer = {WARM_UP}")?;
         }
-        writeln!(f, "\n# Reinforcement learning on the policy's own episodes and their rewards.\n[[stages]]\nkind = \"rl\"")?;
+        writeln!(
+            f,
+            "\n# Reinforcement learning on the policy's own episodes and their rewards.\n[[stages]]\nkind = \"rl\""
+        )?;
         writeln!(f, "algorithm = \"loop\"\nsteps = {steps}\ngroups = 16\ngroup_size = 8")
     }
 }

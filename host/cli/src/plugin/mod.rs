@@ -31,7 +31,7 @@ use plugin_inputs::PluginInputs;
 /// Runs a subcommand.
 pub fn run(command: &PluginCommand, printer: &Printer) -> CliResult<()> {
     match command {
-        PluginCommand::New(args) => new::new(args, printer),
+        PluginCommand::New(args) => new(args, printer),
         PluginCommand::Build(args) => build::build(args, printer),
         PluginCommand::Test(args) => test::test(args, printer),
         PluginCommand::Play(args) => play::play(args, printer),

@@ -121,7 +121,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 fn is_in_checkout() -> bool {
     let built = fs::canonicalize(Path::new(CHECKOUT));
     let own = std::env::current_exe().and_then(fs::canonicalize);
-    matches!((built, own), (Ok(checkout), Ok(own)) if own.starts_with(checkout))
+    matches!((built, own), (Ok(checkout), Ok(own)) if own.starts_with(&checkout))
 }
 
 /// The newest package of a language's SDK in a folder of packages.

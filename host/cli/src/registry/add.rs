@@ -13,8 +13,25 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_terminal;
 use crate::printer::Printer;
 
-/// Runs `host add`: adds all plugins, or none if one is rejected.
-pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<()> {
+/// A plugin that was added.
+pub struct AddedPlugin {
+    entry: LockEntry,
+    dependency: ProjectDependency,
+}
+
+/// Runs `host add`.
+pub fn run(args: &AddArgs, printer: &Printer) -> CliResult<()> {
+    for AddedPlugin { entry, dependency } in add(args, printer)? {
+        let ProjectDependency { versions, allow } = dependency;
+        printer.result(format!("{} {} ({versions})", entry.name, entry.version));
+        let allowed = if allow.is_empty() { "no capabilities".to_owned() } else { listed(allow.iter()) };
+        printer.result(format!("allowed: {allowed}"));
+    }
+    Ok(())
+}
+
+/// Adds all plugins to the project, or none if one is rejected.
+pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<Vec<AddedPlugin>> {
     if args.fetch.locked {
         return Err(CliError::user("`host add` changes gymkhana.lock, which --locked forbids\nhint: remove --locked"));
     }
@@ -32,15 +49,16 @@ pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<()> {
         session.wait(printer, session.client().component(entry))?;
         agreed.push(allow);
     }
+    let mut added = Vec::with_capacity(entries.len());
     for ((entry, wanted), allow) in entries.iter().zip(&args.plugins).zip(agreed) {
         let versions = if wanted.versions == VersionReq::STAR { compatible(entry) } else { wanted.versions.clone() };
-        printer.result(format!("{} {} ({versions})", entry.name, entry.version));
-        let allowed = if allow.is_empty() { "no capabilities".to_owned() } else { listed(allow.iter()) };
-        printer.result(format!("allowed: {allowed}"));
-        project.put(&entry.name, ProjectDependency { versions, allow });
+        let dependency = ProjectDependency { versions, allow };
+        project.put(&entry.name, dependency.clone());
+        added.push(AddedPlugin { entry: entry.clone(), dependency });
     }
     let lock = with(project.lock().user_error()?, &entries)?;
-    project.write(&lock).user_error()
+    project.write(&lock).user_error()?;
+    Ok(added)
 }
 
 /// Capabilities with consent: from the project, from the command line, or given interactively.

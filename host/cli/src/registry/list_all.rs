@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::RegistrySession;
 use crate::args::registry::ListArgs;
-use crate::escape::escape_line;
 use crate::error::{Classify, CliResult};
+use crate::escape::escape_line;
 use crate::printer::Printer;
 
 /// Where a plugin is.

@@ -33,7 +33,7 @@ pub use publish::read_report;
 /// Runs a command.
 pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {
     match command {
-        RegistryCommand::Add(args) => add::add(&args, printer),
+        RegistryCommand::Add(args) => add::run(&args, printer),
         RegistryCommand::Remove { name } => add::remove(&name, printer),
         RegistryCommand::Update { names, fetch } => update::update(&names, fetch, printer),
         RegistryCommand::Lock { fetch } => update::lock(fetch, printer),
@@ -57,6 +57,10 @@ pub struct RegistrySession {
 }
 
 impl RegistrySession {
+    /// The session of the working directory.
+    ///
+    /// # Errors
+    /// If the project or the configuration of registries cannot be used.
     pub fn new(offline: bool) -> CliResult<Self> {
         let resolver = PluginResolver::here(offline).user_error()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().internal()?;

@@ -5,6 +5,7 @@ mod common;
 mod discovery;
 #[path = "../../../../registry/tests/common/plugins.rs"]
 mod plugins;
+mod projects;
 #[path = "../../../../registry/tests/common/registry.rs"]
 mod registry;
 

@@ -31,8 +31,8 @@ pub fn model(models: &Path, printer: &Printer) -> CliResult<PathBuf> {
     let downloads = models.join(format!(".download-{}", std::process::id()));
     let writable = || format!("`{}` cannot be written\nhint: free space, or use another folder", downloads.display());
     fs::create_dir_all(&downloads).user_context(writable())?;
-    let converted = download(&downloads, printer)
-        .and_then(|file| import(&ModelImportArgs { file, out: folder.clone() }, printer));
+    let converted =
+        download(&downloads, printer).and_then(|file| import(&ModelImportArgs { file, out: folder.clone() }, printer));
     let removed = fs::remove_dir_all(&downloads);
     converted?;
     removed.user_context(writable())?;
