@@ -4,6 +4,8 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 
 use gymkhana_registry::{Capability, Kind, Requirement, RequirementName};
 use gymkhana_registry_client::SearchHit;
+use rustyline::DefaultEditor;
+use rustyline::error::ReadlineError;
 
 use crate::args::InitArgs;
 use crate::args::plugin::KindArg;
@@ -11,6 +13,8 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_terminal;
 use crate::printer::Printer;
 use crate::registry::RegistrySession;
+
+const PROMPT: &str = "Numbers or names, with commas: ";
 
 /// Plugins of a new project.
 #[derive(Debug)]
@@ -79,13 +83,16 @@ fn ask(question: &str, choices: &[&SearchHit]) -> CliResult<Vec<Requirement>> {
         text.push_str(&format!("{number:>4}  {:<20} {}\n", hit.row.name.name(), hit.row.description));
     }
     say(&text)?;
+    let unreadable = "the answer cannot be read\nhint: use the flags";
+    let mut editor = DefaultEditor::new().user_context(unreadable)?;
     loop {
-        say("Numbers or names, with commas: ")?;
-        let mut answer = String::new();
-        let read = stdin().read_line(&mut answer).user_context("the answer cannot be read\nhint: use the flags")?;
-        if read == 0 {
-            return Err(CliError::user("the questions were not answered").with_hint("use the flags"));
-        }
+        let answer = match editor.readline(PROMPT) {
+            Ok(answer) => answer,
+            Err(ReadlineError::Eof | ReadlineError::Interrupted) => {
+                return Err(CliError::user("the questions were not answered").with_hint("use the flags"));
+            }
+            Err(error) => return Err(error).user_context(unreadable),
+        };
         match parsed(&answer, choices) {
             Ok(chosen) => return Ok(chosen),
             Err(problem) => say(&format!("{problem}\n"))?,

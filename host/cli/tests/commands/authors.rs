@@ -29,6 +29,26 @@ fn typed(desk: &Desk, arguments: &[&str], lines: &str) -> Outcome {
 }
 
 #[test]
+fn a_new_wrapper_builds_and_passes_around_an_environment() {
+    let desk = Desk::new();
+    let said = desk.host(&["plugin", "new", "counted", "--kind", "wrapper", "--namespace", "me"]);
+    let next = "next: host plugin test counted --with ENVIRONMENT.wasm";
+    assert!(said.talk.contains(next), "{said:?}");
+    lock(&desk, "counted");
+    let with = ["plugin", "test", "counted", "--steps", "200", "--with", "plugins/frozen-lake.wasm"];
+    assert!(author(&desk, &with).succeeded().contains("me/counted 0.1.0 conforms"));
+    // The observation is the environment's, with the wrapper's words.
+    let play = ["plugin", "play", "plugins/frozen-lake.wasm", "--wrap", "counted/counted.wasm"];
+    let played = typed(&desk, &play, "up\n");
+    assert!(
+        played.results.contains("[20 of 20 turns left]") && played.results.contains("[19 of 20 turns left]"),
+        "{played:?}"
+    );
+    let python = desk.host(&["plugin", "new", "other", "--kind", "wrapper", "--lang", "python"]);
+    assert!(python.mistake("python").contains("wrappers are written in Rust\nhint: leave out --lang"));
+}
+
+#[test]
 fn a_new_plugin_of_each_kind_builds_and_passes() {
     let desk = Desk::new();
     for kind in ["environment", "tool", "reward"] {

@@ -1,5 +1,6 @@
 //! `host init` and `host list --all`: what can be used, and projects made of it.
 
+use super::common::terminal::in_terminal;
 use super::{Market, finish, tool};
 
 /// A market with an environment that needs a reward, one that has its own, a tool and a reward.
@@ -103,6 +104,23 @@ fn mistakes_of_init_name_the_way_out() {
     market.desk.write("taken", "");
     let taken = market.host(&["init", "taken", "--environment", "frozen-lake"]).mistake("taken");
     assert!(taken.contains("`taken` already exists\nhint: choose another name"), "{taken}");
+}
+
+#[test]
+fn three_questions_are_asked_at_a_terminal() {
+    let market = market();
+    let command = market.desk.command(&["init", "asked"]);
+    // The environments are frozen-lake and word-problems, by name; 7 is none of them.
+    let written = in_terminal(command, 100, &["7\r", "2\r", "calculator\r", "1\r"]);
+    for text in
+        ["Which environment?", "there is no number 7", "Which tools?", "Which rewards", "created a project in asked"]
+    {
+        assert!(written.contains(text), "{text} in {written}");
+    }
+    let text = std::fs::read_to_string(market.desk.path("asked/run.toml")).expect("a run file");
+    for name in ["word-problems", "calculator", "answer-match"] {
+        assert!(text.contains(&format!("{name} = \"gymkhana/{name}@^0.1\"")), "{text}");
+    }
 }
 
 #[test]

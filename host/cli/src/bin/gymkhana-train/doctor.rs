@@ -5,7 +5,9 @@ use std::path::Path;
 use gymkhana_chat::ChatFormat;
 use gymkhana_finding::Finding;
 use gymkhana_trainer::weight_files::{self, WeightFiles};
-use gymkhana_trainer::{ADAPTER_CONFIG, Footprint, ModelConfig, ModelFiles, TokenCount, TrainerSettings, check_base};
+use gymkhana_trainer::{
+    ADAPTER_CONFIG, Footprint, ModelConfig, ModelFiles, Precision, TokenCount, TrainerSettings, check_base,
+};
 
 use gymkhana_cli::args::DoctorArgs;
 use gymkhana_cli::doctor::report;
@@ -120,11 +122,14 @@ fn memory_of(config: &ModelConfig, available: Option<u64>) -> Finding {
     let positions = usize::try_from(config.positions()).unwrap_or(usize::MAX);
     let Footprint { weights, generation, cache, .. } = Footprint::of(config, &settings, positions);
     let training = weights.saturating_mul(TRAINED);
+    let frozen = TrainerSettings { precision: Precision::Bfloat16, learns: false, ..settings };
+    let frozen = Footprint::of(config, &frozen, positions);
     let text = format!(
-        "weights {}, training of all weights {} without activations, generation {}, keys and values of a conversation of {} \
-         tokens {}",
+        "weights {}, training of all weights {} without activations; frozen in bfloat16 {}, for adapters; generation {}, keys \
+         and values of a conversation of {} tokens {}",
         size(weights),
         size(training),
+        size(frozen.weights),
         size(generation),
         positions,
         size(cache),
