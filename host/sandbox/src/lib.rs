@@ -29,6 +29,7 @@ mod mappings;
 mod optional_interface;
 mod plugin;
 mod sandbox;
+mod split;
 pub mod unsandboxed;
 
 pub use cache::{CacheEntry, CacheError, CacheFolder};

@@ -221,16 +221,14 @@ impl Plugin {
         };
         let weight = Weight::of(bytes);
         let named = format!("{} {}", manifest.name, manifest.version);
-        let component = sandbox.compile(digest, &named, bytes).map_err(failed)?;
-        let memories = component
-            .resources_required()
-            .map_or(1, |needs| needs.num_memories.max(needs.num_tables.div_ceil(TABLES_PER_PLACE)).max(1));
-        let needed = memories.saturating_mul(weight.places());
+        let code = sandbox.compile(digest, &named, bytes).map_err(failed)?;
+        let [memories, tables] = code.needs();
+        let needed = memories.max(tables.div_ceil(TABLES_PER_PLACE)).max(1).saturating_mul(weight.places());
         let places = sandbox.pool().total();
         if needed > places {
             return Err(LoadError::TooBig { origin: origin.to_owned(), needed, places });
         }
-        let linked = sandbox.link(weight, &component).map_err(failed)?;
+        let linked = sandbox.link(weight, &code).map_err(failed)?;
         let exports = exports(bytes).map_err(|error| LoadError::Manifest {
             origin: origin.to_owned(),
             source: ManifestError::Component(error),

@@ -1,5 +1,6 @@
 //! State that all plugins share: the instance pool, limits, and engines with compiled code.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gymkhana_registry::Digest;
+use wasmtime::Module;
 use wasmtime::component::{Component, InstancePre};
 
-use crate::cache::{CodeCache, QuickBuild};
+use crate::cache::{CodeCache, Compiled, QuickBuild};
 use crate::compiler::CompileError;
 use crate::engine::Profile;
 use crate::engine::code_form::{CodeForm, Weight};
 use crate::instance::pool::{InstancePool, max_map_count, places_for};
 use crate::instance::store_data::StoreData;
-use crate::{Compiler, CompilerEffort, Limits, ProcessOwner, SandboxConfig, SandboxError};
+use crate::split::{SplitComponent, import_name};
+use crate::{CacheError, Compiler, CompilerEffort, Limits, ProcessOwner, SandboxConfig, SandboxError};
 
 /// Counters of a sandbox, for reports and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,9 @@ pub struct Counters {
     /// Total duration of finished waits for a place.
     pub waited: Duration,
 }
+
+/// Stands for the plugin where a module that several share is compiled and listed.
+const SHARED_MODULE: &str = "a runtime that plugins share";
 
 /// Called before a component is compiled, with the plugin's name and version and the component's size in bytes.
 type CompileHook = dyn Fn(&str, usize) + Send + Sync;
@@ -58,7 +64,9 @@ struct Shared {
     effort: CompilerEffort,
     owner: ProcessOwner,
     compile_in_parallel: bool,
-    components: Mutex<HashMap<Digest, Arc<Mutex<Option<Component>>>>>,
+    components: CodeByDigest<CompiledPlugin>,
+    /// Modules that several components share.
+    modules: CodeByDigest<Module>,
     compiled: AtomicU64,
     cache_hits: AtomicU64,
 }
@@ -95,6 +103,7 @@ impl Sandbox {
                 owner,
                 compile_in_parallel,
                 components: Mutex::default(),
+                modules: Mutex::default(),
                 compiled: AtomicU64::new(0),
                 cache_hits: AtomicU64::new(0),
             }),
@@ -178,52 +187,164 @@ impl Sandbox {
     }
 
     /// Resolves the imports of a component.
-    pub(crate) fn link(&self, weight: Weight, component: &Component) -> Result<InstancePre<StoreData>, CompileError> {
-        self.with_profile(weight, |profile| Ok(profile.linker.instantiate_pre(component)?))
+    pub(crate) fn link(&self, weight: Weight, code: &CompiledPlugin) -> Result<InstancePre<StoreData>, CompileError> {
+        self.with_profile(weight, |profile| {
+            if code.modules.is_empty() {
+                return Ok(profile.linker.instantiate_pre(&code.component)?);
+            }
+            let mut linker = profile.linker.clone();
+            for (name, module) in &code.modules {
+                linker.root().module(name, module)?;
+            }
+            Ok(linker.instantiate_pre(&code.component)?)
+        })
     }
 
     /// Returns the compiled form of a component: from memory, from disk, or by compiling it. Concurrent requests for the
-    /// same component compile it once. `plugin` is the plugin's name and version.
-    pub(crate) fn compile(&self, digest: Digest, plugin: &str, bytes: &[u8]) -> Result<Component, CompileError> {
-        let shared = &*self.shared;
-        // A panic in another thread cannot leave these maps inconsistent: each change is a single assignment.
-        let slot = {
-            let mut components = shared.components.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(components.entry(digest).or_default())
+    /// same component, or for a module that several share, compile it once. `plugin` is the plugin's name and version.
+    pub(crate) fn compile(&self, digest: Digest, plugin: &str, bytes: &[u8]) -> Result<CompiledPlugin, CompileError> {
+        once(&self.shared.components, digest, || {
+            let weight = Weight::of(bytes);
+            let is_quick = weight == Weight::Heavy && self.shared.effort == CompilerEffort::Quick;
+            let quick_build = if is_quick { QuickBuild::find(bytes) } else { None };
+            let split =
+                if weight == Weight::Heavy && quick_build.is_none() { SplitComponent::find(bytes) } else { None };
+            self.with_profile(weight, |profile| match (split, quick_build) {
+                (Some(split), _) => self.compile_split(profile, &split, digest, plugin, bytes),
+                (None, Some(build)) => self.compile_quick_build(profile, &build, digest, plugin, bytes),
+                (None, None) => {
+                    let component = self.code(profile, digest, plugin, weight, || bytes.into())?;
+                    Ok(CompiledPlugin::whole(component))
+                }
+            })
+        })
+    }
+
+    /// Compiles what remains of a component without the modules that it shares, and those of them that are not compiled.
+    fn compile_split(
+        &self,
+        profile: &Profile,
+        split: &SplitComponent<'_>,
+        digest: Digest,
+        plugin: &str,
+        bytes: &[u8],
+    ) -> Result<CompiledPlugin, CompileError> {
+        let heavy = Weight::Heavy;
+        let Some(remaining) = split.remaining() else {
+            let component = self.code(profile, digest, plugin, heavy, || bytes.into())?;
+            return Ok(CompiledPlugin::whole(component));
         };
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(component) = &*slot {
-            return Ok(component.clone());
+        let component = self.code(profile, SplitComponent::key(digest), plugin, heavy, || remaining.into())?;
+        let modules = split.modules().map(|(digest, module)| {
+            let compiled = once(&self.shared.modules, digest, || {
+                self.code(profile, digest, SHARED_MODULE, heavy, || module.into())
+            });
+            Ok::<_, CompileError>((import_name(digest), compiled?))
+        });
+        Ok(CompiledPlugin { component, modules: modules.collect::<Result<_, _>>()?, needs: Some(split.needs) })
+    }
+
+    /// Compiles a quick build, or fills the code of an earlier one on the same base.
+    fn compile_quick_build(
+        &self,
+        profile: &Profile,
+        build: &QuickBuild<'_>,
+        digest: Digest,
+        plugin: &str,
+        bytes: &[u8],
+    ) -> Result<CompiledPlugin, CompileError> {
+        let cache = profile.cache.as_ref();
+        if let Some(component) = cache.and_then(|cache| cache.get_quick_build(&profile.engine, build)) {
+            self.shared.cache_hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(CompiledPlugin::whole(component));
         }
-        let weight = Weight::of(bytes);
-        let is_quick = weight == Weight::Heavy && shared.effort == CompilerEffort::Quick;
-        let quick_build = if is_quick { QuickBuild::find(bytes) } else { None };
-        let component = self.with_profile(weight, |profile| {
-            let cached = |cache: &CodeCache| {
-                let filled = quick_build.and_then(|build| cache.get_quick_build(&profile.engine, &build));
-                filled.or_else(|| cache.get(&profile.engine, digest))
-            };
-            if let Some(component) = profile.cache.as_ref().and_then(cached) {
-                shared.cache_hits.fetch_add(1, Ordering::Relaxed);
-                return Ok(component);
-            }
-            if let Some(hook) = &self.on_compile {
-                hook(plugin, bytes.len());
-            }
-            let mut code = shared.compiler.compile(&profile.engine, self.form(weight), bytes)?;
-            // SAFETY: the bytes are the output of this host's compiler, in this process or in one that this process
-            // started; in the second case their digest has been checked. The engine itself rejects code of another
-            // engine.
-            let component = unsafe { Component::deserialize(&profile.engine, &code) }?;
-            shared.compiled.fetch_add(1, Ordering::Relaxed);
-            if let Some(cache) = &profile.cache {
-                // The same bytes again, to find out whether the code can serve other builds.
-                let key = quick_build.filter(|build| build.fill(&mut code)).map_or(digest, |build| build.base());
-                cache.put(key, plugin, &code)?;
-            }
-            Ok(component)
-        })?;
-        Ok(slot.insert(component).clone())
+        let keep = |cache: &CodeCache, mut code: Vec<u8>| {
+            // The same bytes again, to find out whether the code can serve other builds.
+            let key = if build.fill(&mut code) { build.base() } else { digest };
+            cache.put(key, plugin, &code)
+        };
+        self.code_kept(profile, digest, plugin, Weight::Heavy, || bytes.into(), keep).map(CompiledPlugin::whole)
+    }
+
+    /// Code from disk, or compiled and kept there under its digest.
+    fn code<'a, T: Compiled>(
+        &self,
+        profile: &Profile,
+        digest: Digest,
+        plugin: &str,
+        weight: Weight,
+        bytes: impl FnOnce() -> Cow<'a, [u8]>,
+    ) -> Result<T, CompileError> {
+        self.code_kept(profile, digest, plugin, weight, bytes, |cache, code| cache.put(digest, plugin, &code))
+    }
+
+    fn code_kept<'a, T: Compiled>(
+        &self,
+        profile: &Profile,
+        digest: Digest,
+        plugin: &str,
+        weight: Weight,
+        bytes: impl FnOnce() -> Cow<'a, [u8]>,
+        keep: impl FnOnce(&CodeCache, Vec<u8>) -> Result<(), CacheError>,
+    ) -> Result<T, CompileError> {
+        let Shared { compiler, compiled, cache_hits, .. } = &*self.shared;
+        if let Some(found) = profile.cache.as_ref().and_then(|cache| cache.get(&profile.engine, digest)) {
+            cache_hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(found);
+        }
+        let bytes = bytes();
+        if let Some(hook) = &self.on_compile {
+            hook(plugin, bytes.len());
+        }
+        let code = compiler.compile(&profile.engine, self.form(weight), &bytes)?;
+        // SAFETY: the bytes are the output of this host's compiler, in this process or in one that this process started;
+        // in the second case their digest has been checked. The engine itself rejects code of another engine.
+        let read = unsafe { T::read(&profile.engine, &code) }?;
+        compiled.fetch_add(1, Ordering::Relaxed);
+        if let Some(cache) = &profile.cache {
+            keep(cache, code)?;
+        }
+        Ok(read)
+    }
+}
+
+/// Compiled form of a plugin.
+#[derive(Clone)]
+pub(crate) struct CompiledPlugin {
+    component: Component,
+    /// Modules that it shares with other plugins, by the names of its imports.
+    modules: Vec<(String, Module)>,
+    /// Memories and tables of an instance, of a component with shared modules.
+    needs: Option<[u32; 2]>,
+}
+
+impl CompiledPlugin {
+    fn whole(component: Component) -> Self {
+        Self { component, modules: vec![], needs: None }
+    }
+
+    /// Number of memories and of tables of an instance.
+    pub fn needs(&self) -> [u32; 2] {
+        let whole = || self.component.resources_required().map(|needs| [needs.num_memories, needs.num_tables]);
+        self.needs.or_else(whole).unwrap_or([1, 1])
+    }
+}
+
+/// Code by digest, of which each piece is made once.
+type CodeByDigest<T> = Mutex<HashMap<Digest, Arc<Mutex<Option<T>>>>>;
+
+/// The code of a digest, which is made unless it is there. Others who want the same code wait.
+fn once<T: Clone>(
+    all: &CodeByDigest<T>,
+    digest: Digest,
+    make: impl FnOnce() -> Result<T, CompileError>,
+) -> Result<T, CompileError> {
+    // A panic in another thread cannot leave these maps inconsistent: each change is a single assignment.
+    let slot = Arc::clone(all.lock().unwrap_or_else(PoisonError::into_inner).entry(digest).or_default());
+    let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*slot {
+        Some(found) => Ok(found.clone()),
+        None => Ok(slot.insert(make()?).clone()),
     }
 }
 

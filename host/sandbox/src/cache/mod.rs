@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use gymkhana_registry::{Digest, write_atomically};
-use wasmtime::Engine;
 use wasmtime::component::Component;
+use wasmtime::{Engine, Module};
 
 use folder::{CODE, Checksum, STAMP, Stamp};
 pub use folder::{CacheEntry, CacheFolder};
@@ -46,6 +46,45 @@ pub enum CacheError {
     },
 }
 
+/// Compiled form of a component, or of a module that components share.
+pub(crate) trait Compiled: Sized + Clone {
+    /// Reads the compiler's output from a file.
+    ///
+    /// # Safety
+    /// The file is the output of this host's compiler and is not changed while it is in use.
+    unsafe fn open(engine: &Engine, file: &Path) -> wasmtime::Result<Self>;
+
+    /// Reads the compiler's output.
+    ///
+    /// # Safety
+    /// The bytes are the output of this host's compiler.
+    unsafe fn read(engine: &Engine, code: &[u8]) -> wasmtime::Result<Self>;
+}
+
+impl Compiled for Component {
+    unsafe fn open(engine: &Engine, file: &Path) -> wasmtime::Result<Self> {
+        // SAFETY: as the caller promises.
+        unsafe { Self::deserialize_file(engine, file) }
+    }
+
+    unsafe fn read(engine: &Engine, code: &[u8]) -> wasmtime::Result<Self> {
+        // SAFETY: as the caller promises.
+        unsafe { Self::deserialize(engine, code) }
+    }
+}
+
+impl Compiled for Module {
+    unsafe fn open(engine: &Engine, file: &Path) -> wasmtime::Result<Self> {
+        // SAFETY: as the caller promises.
+        unsafe { Self::deserialize_file(engine, file) }
+    }
+
+    unsafe fn read(engine: &Engine, code: &[u8]) -> wasmtime::Result<Self> {
+        // SAFETY: as the caller promises.
+        unsafe { Self::deserialize(engine, code) }
+    }
+}
+
 /// A folder of compiled plugins for one engine.
 #[derive(Debug)]
 pub(crate) struct CodeCache {
@@ -69,16 +108,16 @@ impl CodeCache {
         Ok(Self { folder, max_bytes, engine_hash: hasher.finish() })
     }
 
-    /// Returns the compiled form of the component with this digest, if it is present and undamaged.
-    pub fn get(&self, engine: &Engine, component: Digest) -> Option<Component> {
-        let (file, _) = self.read(component)?;
+    /// Returns the compiled form of the component or module with this digest, if it is present and undamaged.
+    pub fn get<T: Compiled>(&self, engine: &Engine, digest: Digest) -> Option<T> {
+        let (file, _) = self.read(digest)?;
         // The open file, whatever its name refers to by now.
         let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
         // SAFETY: only this user can write into the folder, only `put` creates files there, and the checksum shows that
         // this file is byte for byte the output of `put`. The mapped file is the one that was read. Files are replaced
         // by renaming and never changed in place, so the mapping keeps the checked bytes. The engine itself rejects code
         // of another engine.
-        unsafe { Component::deserialize_file(engine, opened) }.ok()
+        unsafe { T::open(engine, Path::new(&opened)) }.ok()
     }
 
     /// Returns the compiled form of a quick build from that of an earlier build on the same base.

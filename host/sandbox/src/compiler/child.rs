@@ -7,7 +7,7 @@ use gymkhana_registry::{Digest, MAX_PLUGIN_BYTES};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 use wasmtime::Engine;
 
-use super::{OUT_OF_MEMORY, REJECTED};
+use super::{OUT_OF_MEMORY, REJECTED, precompile};
 use crate::engine::code_form::{CodeForm, Weight, code_config};
 use crate::{CompilerEffort, ProcessOwner};
 
@@ -66,7 +66,7 @@ impl Job {
     }
 }
 
-/// Compiles the component of standard input to standard output. Returns the exit status.
+/// Compiles the component or module of standard input to standard output. Returns the exit status.
 pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
     let Some(job) = Job::parse(arguments) else { return FAILED };
     match compile(&job) {
@@ -101,7 +101,7 @@ fn compile(job: &Job) -> Result<(), Failure> {
     let mut component = Vec::new();
     io::stdin().take(MAX_PLUGIN_BYTES as u64).read_to_end(&mut component)?;
     let engine = Engine::new(&code_config(job.form)).map_err(Failure::Rejected)?;
-    let code = engine.precompile_component(&component).map_err(Failure::Rejected)?;
+    let code = precompile(&engine, &component).map_err(Failure::Rejected)?;
     let mut output = io::stdout();
     output.write_all(Digest::of(&code).to_string().as_bytes())?;
     output.write_all(&code)?;

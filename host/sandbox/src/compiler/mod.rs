@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 use wasmtime::Engine;
 
 use crate::engine::code_form::CodeForm;
+use crate::split::MODULE_HEADER;
 
 pub(crate) use error::{CompileError, CompilerFailure};
 pub use program::CompilerProgram;
@@ -71,11 +72,16 @@ impl Default for Compiler {
 }
 
 impl Compiler {
-    /// Compiles a component for an engine. The result was produced by this process or by the compiler's process.
+    /// Compiles a component, or a module that components share, for an engine. The result was produced by this process or by the compiler's process.
     pub(crate) fn compile(&self, engine: &Engine, form: CodeForm, component: &[u8]) -> Result<Vec<u8>, CompileError> {
         match self {
-            Self::InProcess => Ok(engine.precompile_component(component)?),
+            Self::InProcess => Ok(precompile(engine, component)?),
             Self::Program(program) => program.compile(form, component),
         }
     }
+}
+
+/// Compiles a component or a module.
+fn precompile(engine: &Engine, code: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    if code.starts_with(&MODULE_HEADER) { engine.precompile_module(code) } else { engine.precompile_component(code) }
 }

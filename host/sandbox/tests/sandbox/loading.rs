@@ -146,6 +146,32 @@ fn compiled_code_is_kept_and_a_damaged_file_is_compiled_again() {
 }
 
 #[test]
+fn plugins_with_the_same_runtime_compile_it_once() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("code");
+    let sandbox = || {
+        let config = SandboxConfig { cache: Some(folder.clone()), effort: CompilerEffort::Quick, ..config() };
+        Sandbox::new(&config).expect("made")
+    };
+    let load = |sandbox: &Sandbox, name| {
+        Plugin::load(sandbox, &component(name), &Grants::default()).expect("a sound plugin");
+        (sandbox.counters().compiled, sandbox.counters().cache_hits)
+    };
+    let bytes = || -> u64 {
+        let files = fs::read_dir(&folder).expect("listed").map(|entry| entry.expect("an entry"));
+        files.map(|entry| entry.metadata().expect("a file").len()).sum()
+    };
+    let first = sandbox();
+    // The interpreter, the C library and a third module, beside the plugin itself.
+    assert_eq!(load(&first, "guest-python-environment"), (4, 0));
+    let of_one = bytes();
+    assert_eq!(load(&first, "guest-python-reward"), (5, 0));
+    let of_two = bytes();
+    assert!(of_two - of_one < of_one / 2, "{of_one} bytes, then {of_two}");
+    assert_eq!(load(&sandbox(), "guest-python-reward"), (0, 4), "from disk");
+}
+
+#[test]
 fn a_compilation_is_announced_and_a_cached_plugin_is_not() {
     let parent = tempfile::tempdir().expect("a folder");
     let size = fs::metadata(component("guest-echo")).expect("a component").len() as usize;
