@@ -214,5 +214,8 @@ mod tests {
         assert_eq!(check("demo", &Without(&[Need::Git, Need::Venv], None)), Ok(()));
         assert_eq!(check("arrows", &Without(&[Need::Compiler, Need::Pip], None)), Ok(()));
         assert_eq!(check("test", &Without(&[], None)), Ok(()));
+        let elsewhere = Without(&[Need::Platform], None);
+        assert_eq!(check("wheel", &elsewhere), Ok(()));
+        assert!(check("dist", &elsewhere).is_err());
     }
 }

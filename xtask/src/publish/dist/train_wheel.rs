@@ -43,15 +43,24 @@ const INIT: &str =
     "\"\"\"Gymkhana's programs with the trainer. The command `host` of `gymkhana-rl` starts them.\"\"\"\n";
 
 fn metadata() -> String {
-    format!(
-        "Metadata-Version: 2.4\nName: gymkhana-rl-train\nVersion: {VERSION}\nSummary: The trainer of Gymkhana: \
-         reinforcement learning of language-model agents, with libtorch for processors\nLicense-File: \
-         LICENSE\nClassifier: Development Status :: 4 - Beta\nClassifier: Operating System :: POSIX :: \
-         Linux\nClassifier: Topic :: Scientific/Engineering :: Artificial Intelligence\nRequires-Python: \
-         >=3.10\nRequires-Dist: gymkhana-rl=={VERSION}\nProvides-Extra: cuda\nRequires-Dist: torch=={torch}; extra == \
-         \"cuda\"\nDescription-Content-Type: text/markdown\n\n{DESCRIPTION}",
-        torch = libtorch::VERSION
-    )
+    let torch = libtorch::VERSION;
+    let headers = [
+        "Metadata-Version: 2.4".to_owned(),
+        "Name: gymkhana-rl-train".to_owned(),
+        format!("Version: {VERSION}"),
+        "Summary: Gymkhana's programs with the trainer and libtorch for processors".to_owned(),
+        format!("License: Apache-2.0; the licences of libtorch's parts are in {PACKAGE}/libtorch/licenses"),
+        "License-File: LICENSE".to_owned(),
+        "Classifier: Development Status :: 4 - Beta".to_owned(),
+        "Classifier: Operating System :: POSIX :: Linux".to_owned(),
+        "Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence".to_owned(),
+        "Requires-Python: >=3.10".to_owned(),
+        format!("Requires-Dist: gymkhana-rl=={VERSION}"),
+        "Provides-Extra: cuda".to_owned(),
+        format!("Requires-Dist: torch=={torch}; extra == \"cuda\""),
+        "Description-Content-Type: text/markdown".to_owned(),
+    ];
+    format!("{}\n\n{DESCRIPTION}", headers.join("\n"))
 }
 
 /// Text of the package's page.
