@@ -72,6 +72,15 @@ pub fn run(workspace: &Workspace, from: From, dist: Option<&Path>) -> anyhow::Re
     done
 }
 
+/// What was installed, with what the demo needs.
+struct Installed {
+    /// All installed files.
+    folder: PathBuf,
+    host: PathBuf,
+    plugins: PathBuf,
+    run_file: PathBuf,
+}
+
 /// A user's new folder with a short path.
 struct Desk {
     home: PathBuf,
@@ -112,12 +121,12 @@ impl Desk {
 
     fn measure(&self, workspace: &Workspace, from: From) -> anyhow::Result<()> {
         let (begin, since) = (SystemTime::now().duration_since(UNIX_EPOCH)?, Instant::now());
-        let (installed, host) = match from {
-            From::Packages => self.install_packages()?,
+        let installed = match from {
+            From::Packages => self.install_packages(workspace)?,
             From::Archive => self.install_archive()?,
         };
-        let (install, size) = (since.elapsed(), size(&installed)?);
-        self.train(workspace, &host)?;
+        let (install, size) = (since.elapsed(), size(&installed.folder)?);
+        self.train(&installed)?;
         let (end, curve) = (since.elapsed(), first_point(&self.home.join("run"))?.saturating_sub(begin));
         #[allow(clippy::print_stdout, reason = "the values are this command's result")]
         {
@@ -135,8 +144,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Returns the folder of the packages and the program.
-    fn install_packages(&self) -> anyhow::Result<(PathBuf, PathBuf)> {
+    /// Installs the wheels. They have no plugins: those of the build are used.
+    fn install_packages(&self, workspace: &Workspace) -> anyhow::Result<Installed> {
         let environment = self.home.join("environment");
         execute(self.command("python3").args(["-m", "venv"]).arg(&environment))?;
         let mut pip = self.command("environment/bin/python");
@@ -145,27 +154,28 @@ impl Desk {
         let mut torch = self.command("environment/bin/python");
         let has_torch = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
         ensure!(!torch.args(["-c", has_torch]).status()?.success(), "`torch` is installed");
-        Ok((environment.join("lib"), environment.join("bin/host")))
+        Ok(Installed {
+            folder: environment.join("lib"),
+            host: environment.join("bin/host"),
+            plugins: workspace.target.join("plugins"),
+            run_file: workspace.root.join(dist::RUN_FILE),
+        })
     }
 
-    fn install_archive(&self) -> anyhow::Result<(PathBuf, PathBuf)> {
+    fn install_archive(&self) -> anyhow::Result<Installed> {
         let archive = self.dist.join(format!("gymkhana-{}-{}.tar.gz", dist::VERSION, dist::SYSTEM));
         execute(self.command("sh").arg(self.dist.join("install.sh")).arg("--archive").arg(archive))?;
-        Ok((self.home.join(".local/share/gymkhana"), self.home.join(".local/bin/host")))
+        let folder = self.home.join(".local/share/gymkhana");
+        let run_file = folder.join(Path::new(dist::RUN_FILE).file_name().context("the run file has no name")?);
+        let host = self.home.join(".local/bin/host");
+        Ok(Installed { plugins: folder.join("plugins"), folder, host, run_file })
     }
 
-    /// The demo's run file, with plugins beside it.
-    fn train(&self, workspace: &Workspace, host: &Path) -> anyhow::Result<()> {
-        let run_file = self.home.join("demo.toml");
-        dist::copy(&workspace.root.join(dist::RUN_FILE), &run_file)?;
-        let mut plugins = vec![];
-        for name in PLUGINS {
-            let plugin = self.home.join(format!("{name}.wasm"));
-            dist::copy(&workspace.component(name), &plugin)?;
-            plugins.push(plugin.to_string_lossy().into_owned());
-        }
-        let mut command = self.command(&host.to_string_lossy());
-        command.args(["run", "--plugins", &plugins.join(",")]).arg(run_file).args(["--out", "run"]);
+    /// Runs the demo's run file.
+    fn train(&self, installed: &Installed) -> anyhow::Result<()> {
+        let plugins = PLUGINS.map(|name| installed.plugins.join(format!("{name}.wasm")).to_string_lossy().into_owned());
+        let mut command = self.command(&installed.host.to_string_lossy());
+        command.args(["run", "--plugins", &plugins.join(",")]).arg(&installed.run_file).args(["--out", "run"]);
         execute(&mut command)
     }
 }

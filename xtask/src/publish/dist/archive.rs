@@ -73,7 +73,7 @@ pub fn tar(release: &Release<'_>, folder: &Path, archive: &Path) -> anyhow::Resu
     let mut command = Command::new("tar");
     command.args(["--create", "--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     command.arg("--mode=go=rX,u+rwX,a-s").arg(format!("--mtime=@{}", release.time));
-    // Every system unpacks gzip; xz and zstd save a third of the bytes.
+    // Every system unpacks gzip; minimal ones lack xz and zstd.
     command.args(["--use-compress-program", "gzip --no-name"]).arg("--file").arg(archive);
     execute(command.arg("--directory").arg(parent).arg(name))
 }
