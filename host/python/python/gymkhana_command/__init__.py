@@ -11,7 +11,7 @@ from collections.abc import Iterable
 PROGRAM = "gymkhana_rl_train/bin/host"
 
 
-def installed_program(folders: Iterable[str]) -> "str | None":
+def installed_program(folders: Iterable[str]) -> str | None:
     """Path of the trainer's program in one of these folders of packages."""
     paths = (os.path.join(folder, PROGRAM) for folder in folders if os.path.isabs(folder))
     return next((path for path in paths if os.access(path, os.X_OK)), None)
