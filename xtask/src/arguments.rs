@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::ci::Part;
 use crate::measure::first_run::Until;
+use crate::measure::install::From;
 use crate::measure::{Bench, StudyName};
 use crate::reference::Reference;
 
@@ -118,6 +119,18 @@ pub enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Make all files of a release into target/dist
+    Dist {
+        /// Folder of programs built before [default: build them]
+        #[arg(long, value_name = "DIR")]
+        programs: Option<PathBuf>,
+        /// Wheel of gymkhana-rl built before [default: build it]
+        #[arg(long, value_name = "FILE")]
+        wheel: Option<PathBuf>,
+        /// Add the site and check all files
+        #[arg(long)]
+        check: bool,
+    },
     /// Generate the bindings of the Rust SDK from the contract
     Bindings,
     /// Check and pack the publishable packages
@@ -144,6 +157,15 @@ pub enum Measure {
         /// Folder for the clone, which is kept; by default a temporary one
         #[arg(long, value_name = "DIR")]
         folder: Option<PathBuf>,
+    },
+    /// An installation from target/dist and a demo, without Rust and a compiler
+    Install {
+        /// Packages or archive
+        #[arg(value_name = "FROM")]
+        from: From,
+        /// Folder of the release [default: target/dist]
+        #[arg(long, value_name = "DIR")]
+        dist: Option<PathBuf>,
     },
     /// The 50 slowest tests, each in a process of its own
     Tests,

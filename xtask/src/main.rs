@@ -60,6 +60,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Measure(Measure::FirstRun { until, folder }) => {
             measure::first_run::run(&workspace, until, folder.as_deref())
         }
+        Command::Measure(Measure::Install { from, dist }) => measure::install::run(&workspace, from, dist.as_deref()),
         Command::Measure(Measure::Tests) => measure::slowest::run(&workspace),
         Command::GpuPack => measure::gpu_pack::run(&workspace),
         Command::Study { name, seeds, smoke } => measure::study::run(&workspace, name, seeds, smoke),
@@ -75,6 +76,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Fuzz { seconds } => fuzz::run(&workspace, seconds),
         Command::Release { version, dry_run } => publish::release::run(&workspace, &version, dry_run),
         Command::Bindings => publish::bindings(&workspace),
+        Command::Dist { programs, wheel, check } => {
+            publish::dist::run(&workspace, &publish::dist::Request { programs, wheel, check })
+        }
         Command::Package => publish::package(&workspace),
         Command::Wheel { portable, target } => publish::wheel::build(&workspace, portable, target.as_deref()).map(drop),
     }

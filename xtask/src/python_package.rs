@@ -59,7 +59,7 @@ fn assemble(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
     let package = folder.join("gymkhana_rl");
     fs::create_dir_all(&package).with_context(|| format!("cannot create `{}`", package.display()))?;
     let sources = workspace.root.join(PACKAGE).join("python");
-    for name in ["gymkhana_rl", "gymkhana_verifiers"] {
+    for name in ["gymkhana_rl", "gymkhana_command", "gymkhana_verifiers"] {
         execute(Command::new("cp").arg("-r").arg(sources.join(name)).arg(folder))?;
     }
     let library = workspace.target.join("release/lib_native.so");

@@ -60,9 +60,16 @@ pub fn command(arguments: &[impl AsRef<OsStr>]) -> CliResult<Command> {
     Ok(command)
 }
 
-/// Folder of libtorch: that of LIBTORCH, else that of the build; its version must match.
+/// Folder of libtorch: that of LIBTORCH, else that of the installation or the build; its version must match.
 fn find_libtorch(users_own: Option<PathBuf>) -> Result<PathBuf, String> {
     let (folder, whose) = libtorch::folder(users_own);
+    if folder.as_os_str().is_empty() {
+        return Err(
+            "the command needs the trainer, which is not installed\nhint: run `pip install gymkhana-rl-train`, or \
+                    `cargo xtask setup` in Gymkhana's repository"
+                .to_owned(),
+        );
+    }
     let version = libtorch::version(&folder);
     let found = match version.as_str() {
         "" => "has neither `build-version` nor `version.py`".to_owned(),

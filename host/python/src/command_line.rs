@@ -9,8 +9,9 @@ use pyo3::prelude::*;
 /// Runs the command line with the arguments after the program's name. Returns the exit code, and ends the process for
 /// help and wrong arguments.
 #[pyfunction]
-pub fn command_line(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    py.detach(|| gymkhana_cli::run([OsString::from("gymkhana")].into_iter().chain(arguments)))
+#[pyo3(signature = (arguments, name = OsString::from("host")))]
+pub fn command_line(py: Python<'_>, arguments: Vec<OsString>, name: OsString) -> u8 {
+    py.detach(|| gymkhana_cli::run([name].into_iter().chain(arguments)))
 }
 
 /// Compiles plugins in processes of this interpreter, which a script starts as a compiler, and not in this process.

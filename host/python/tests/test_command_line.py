@@ -1,4 +1,4 @@
-"""The program `gymkhana`, and the compiler's process."""
+"""The programs `host` and `gymkhana`, and the compiler's process."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ import gymkhana_rl as gk
 
 PLUGINS = Path(os.environ.get("GYMKHANA_PLUGINS", "target/plugins")).absolute()
 PROGRAM = "import sys; from gymkhana_rl._command_line import main; sys.exit(main())"
+NAMES = ("host", "gymkhana")
 # A build of the workspace has no scripts.
-SCRIPT = Path(sysconfig.get_path("scripts")) / "gymkhana"
-COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-c", PROGRAM]
+SCRIPTS = [Path(sysconfig.get_path("scripts")) / name for name in NAMES]
+COMMAND = [str(SCRIPTS[1])] if SCRIPTS[1].exists() else [sys.executable, "-c", PROGRAM]
 
 
 def folders(home: Path) -> dict[str, str]:
@@ -41,13 +42,43 @@ def done(*arguments: str, home: Path) -> str:
     return ended.stdout
 
 
-def test_the_script_is_installed_with_the_package():
+def test_the_scripts_are_installed_with_the_package():
     try:
         metadata.distribution("gymkhana-rl")
     except metadata.PackageNotFoundError:
-        assert not SCRIPT.exists(), "the package is that of the workspace's build"
+        assert not any(script.exists() for script in SCRIPTS), "the package is that of the workspace's build"
     else:
-        assert SCRIPT.exists()
+        assert all(script.exists() for script in SCRIPTS)
+
+
+def started(name: str, *arguments: str, packages: Path, home: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a script of this name as pip writes it, with a folder of packages after those of Python."""
+    (home / name).write_text("import sys\nfrom gymkhana_command import main\nsys.exit(main())\n")
+    source = f"import runpy, sys; sys.path.append({str(packages)!r}); runpy.run_path(sys.argv[0])"
+    code = f"import sys; sys.argv = {[str(home / name), *arguments]!r}; {source}"
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=folders(home), cwd=home)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_names_run_the_program_of_the_trainer_where_it_is_installed(tmp_path, name):
+    program = tmp_path / "packages" / "gymkhana_rl_train" / "bin" / "host"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\nprintf "%s;" trainer "$@"\nexit 3\n')
+    without = started(name, "--help", packages=tmp_path / "packages", home=tmp_path)
+    assert without.returncode == 0, "a file that is not executable is no program"
+    assert f"Usage: {name} " in without.stdout
+    program.chmod(0o755)
+    done = started(name, "run", "a b", packages=tmp_path / "packages", home=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "trainer;run;a b;")
+
+
+def test_a_command_that_needs_a_model_names_the_package_of_the_trainer(tmp_path):
+    ended = gymkhana("generate", "no-model", "hello", home=tmp_path)
+    assert ended.returncode == 2, ended.stderr
+    # A build of the workspace knows a libtorch.
+    if SCRIPTS[0].exists():
+        assert "pip install gymkhana-rl-train" in ended.stderr
 
 
 def test_a_created_plugin_is_played_before_it_is_built(tmp_path):

@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 23] = [
+const PYTHON: [(&str, &[&str]); 24] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -22,6 +22,7 @@ const PYTHON: [(&str, &[&str]); 23] = [
         ],
     ),
     ("xtask/requirements/adapters.txt", &["xtask/requirements/adapters.in"]),
+    ("xtask/requirements/dist.txt", &["xtask/requirements/dist.in"]),
     ("xtask/requirements/endpoints.txt", &["xtask/requirements/endpoints.in"]),
     ("xtask/requirements/baselines.txt", &["xtask/requirements/baselines.in"]),
     ("xtask/requirements/chat.txt", &["xtask/requirements/chat.in"]),

@@ -123,7 +123,7 @@ fn row(line: &str) -> Option<Row> {
 
 /// The moment at which the smoothed success of training first exceeded the success on held-out tasks before RL. Both are
 /// of sampled decoding.
-fn first_point(run: &Path) -> anyhow::Result<Duration> {
+pub fn first_point(run: &Path) -> anyhow::Result<Duration> {
     let read = |name: &str| {
         let path = run.join(name);
         fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod demo;
 pub mod first_run;
 pub mod gpu_pack;
+pub mod install;
 pub mod slowest;
 pub mod study;
 

@@ -2,6 +2,7 @@
 //!
 //! Packages are linted, typed and built; nothing is uploaded.
 
+pub mod dist;
 pub mod release;
 pub mod wheel;
 pub mod wheel_test;
@@ -71,9 +72,15 @@ fn package_js(workspace: &Workspace) -> anyhow::Result<()> {
     let sdk = workspace.root.join("sdk/js");
     let tsc = home.join("node_modules/typescript/bin/tsc");
     execute(node(&python, "node")?.arg(tsc).args(["--project", "."]).current_dir(&sdk))?;
-    let out = workspace.target.join("package/js");
-    std::fs::create_dir_all(&out)?;
-    execute(node(&python, "npm")?.args(["pack", "--pack-destination"]).arg(out).current_dir(&sdk))
+    pack_js(workspace, &workspace.target.join("package/js"))
+}
+
+/// Packs the JavaScript SDK into a folder.
+pub fn pack_js(workspace: &Workspace, out: &Path) -> anyhow::Result<()> {
+    let python = foreign::ensure_python_with_node(workspace)?;
+    std::fs::create_dir_all(out)?;
+    let mut command = node(&python, "npm")?;
+    execute(command.args(["pack", "--pack-destination"]).arg(out).current_dir(workspace.root.join("sdk/js")))
 }
 
 /// `bindings`: generates the committed bindings of the Rust SDK, and their digests, by `sdk/bindings/generator`.

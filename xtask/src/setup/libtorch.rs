@@ -4,8 +4,8 @@
 //! wheels, so that nothing links CUDA.
 
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::Path;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
@@ -18,7 +18,7 @@ mod libtorch_version;
 use libtorch_version::libtorch_version;
 
 /// Version that `tch` requires, exactly.
-const VERSION: &str = "2.11.0";
+pub const VERSION: &str = "2.11.0";
 
 const REQUIREMENTS: &str = "\
 torch==2.11.0 --hash=sha256:7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a
@@ -27,6 +27,33 @@ nvidia-cuda-cupti==13.0.85 --hash=sha256:4eb01c08e859bf924d222250d2e8f8b8ff6d3db
 ";
 
 const UNPACK: &str = include_str!("unpack_libtorch.py");
+
+/// A package of the Python registry with parts of libtorch.
+pub struct Wheel {
+    pub name: &'static str,
+    pub version: &'static str,
+    /// Digest of its file in hexadecimal digits.
+    pub sha256: &'static str,
+}
+
+/// The packages that libtorch is unpacked from.
+pub fn wheels() -> impl Iterator<Item = Wheel> {
+    REQUIREMENTS.lines().filter_map(|line| {
+        let (package, sha256) = line.split_once(" --hash=sha256:")?;
+        let (name, version) = package.split_once("==")?;
+        Some(Wheel { name, version, sha256 })
+    })
+}
+
+/// Makes our own libtorch available with its licences, which older downloads lack, and returns its folder.
+pub fn ensure_with_licenses(root: &Path) -> anyhow::Result<PathBuf> {
+    let home = root.join(".libtorch");
+    if !home.join("licenses").is_dir() {
+        remove_file(&home.join("stamp"))?;
+    }
+    ensure_ours(&home)?;
+    Ok(home)
+}
 
 /// Makes libtorch available to the build.
 pub fn ensure(root: &Path) -> anyhow::Result<()> {
@@ -74,7 +101,7 @@ fn ensure_ours(home: &Path) -> anyhow::Result<()> {
         // Frees half a gigabyte of wheels.
         let _ = remove(&partial);
     })?;
-    for part in ["torch", "nvidia"] {
+    for part in ["torch", "nvidia", "licenses"] {
         remove(&home.join(part))?;
         fs::rename(partial.join(part), home.join(part))?;
     }
@@ -113,6 +140,15 @@ fn fetch(partial: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn remove_file(file: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("`{}` cannot be removed", file.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn remove(folder: &Path) -> anyhow::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("`{}` cannot be removed", folder.display()))?;
@@ -124,7 +160,7 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn folder(name: &str, file: Option<(&str, &str)>) -> std::path::PathBuf {
+    fn folder(name: &str, file: Option<(&str, &str)>) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("xtask-libtorch-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         if let Some((name, text)) = file {
@@ -156,6 +192,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_wheels_have_names_versions_and_digests() {
+        let found: Vec<Wheel> = wheels().collect();
+        assert_eq!(found.len(), REQUIREMENTS.lines().count());
+        assert_eq!((found[0].name, found[0].version), ("torch", VERSION));
+        assert!(found.iter().all(|wheel| wheel.sha256.len() == 64));
     }
 
     #[test]

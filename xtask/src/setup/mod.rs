@@ -30,7 +30,7 @@ const PROGRAM: &str = "host";
 const ALL_COMMANDS: &str = "release/host-with-all-commands";
 
 /// Second name of the program: many systems have a DNS tool called `host`.
-const SECOND_NAME: &str = "gymkhana";
+pub const SECOND_NAME: &str = "gymkhana";
 
 /// Adds Rust's WebAssembly target. `xtask/start` has checked the other programs that the machine must have.
 pub fn add_wasm_target() -> anyhow::Result<()> {

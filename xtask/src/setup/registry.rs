@@ -182,7 +182,7 @@ impl LocalRegistry<'_> {
 }
 
 /// Whether the package in this folder is a first-party plugin, and no guest of the tests.
-fn is_first_party(folder: &Path) -> bool {
+pub fn is_first_party(folder: &Path) -> bool {
     is_plugin(folder) && folder.starts_with("plugins")
 }
 

@@ -130,18 +130,20 @@ impl Display for Missing {
     }
 }
 
-/// Commands that build the host, beside `demo`.
-const BUILDING: [&str; 9] = ["setup", "test", "ci", "bench", "study", "docs", "fuzz", "gpu-pack", "wheel"];
+/// Commands that build the host with libtorch, beside `demo`.
+const BUILDING: [&str; 9] = ["setup", "test", "ci", "bench", "study", "docs", "fuzz", "gpu-pack", "dist"];
 
 /// Whether a command takes long enough that its first step is announced.
 pub fn builds(command: &str) -> bool {
-    command == "demo" || command == "measure" || BUILDING.contains(&command)
+    ["demo", "measure", "wheel"].contains(&command) || BUILDING.contains(&command)
 }
 
 /// Everything that a command needs.
 fn needs(command: &str) -> &'static [Need] {
     match command {
         "demo" => &[Need::Platform, Need::Compiler, Need::Python, Need::Pip],
+        // Without libtorch, for other systems too.
+        "wheel" => &[Need::Compiler, Need::Git, Need::Python, Need::Pip, Need::Venv],
         "plugins" => &[Need::Platform, Need::Python, Need::Pip, Need::Venv],
         _ if BUILDING.contains(&command) => {
             &[Need::Platform, Need::Compiler, Need::Git, Need::Python, Need::Pip, Need::Venv]
@@ -212,5 +214,8 @@ mod tests {
         assert_eq!(check("demo", &Without(&[Need::Git, Need::Venv], None)), Ok(()));
         assert_eq!(check("arrows", &Without(&[Need::Compiler, Need::Pip], None)), Ok(()));
         assert_eq!(check("test", &Without(&[], None)), Ok(()));
+        let elsewhere = Without(&[Need::Platform], None);
+        assert_eq!(check("wheel", &elsewhere), Ok(()));
+        assert!(check("dist", &elsewhere).is_err());
     }
 }

@@ -36,8 +36,12 @@ pub fn probe() -> LibtorchState {
     }
 }
 
-/// Checks the version of libtorch.
+/// Checks the version of libtorch. A program without the trainer, as the Python package has it, needs none.
 pub fn check(facts: &LibtorchState) -> Finding {
+    if facts.folder.as_os_str().is_empty() {
+        let text = "the trainer is not installed\nhint: run `pip install gymkhana-rl-train` to train and sample models";
+        return Finding::warn("libtorch", text);
+    }
     let (folder, version, required) = (facts.folder.display(), &facts.version, libtorch::REQUIRED);
     if libtorch::is_required(version) {
         return Finding::ok("libtorch", format!("{version} in {folder}"));
@@ -55,8 +59,8 @@ pub fn check_gpu(facts: &LibtorchState) -> Finding {
         (Some(_), false) => Finding::warn(
             "gpu",
             format!(
-                "there is an NVIDIA driver, but libtorch has no CUDA\nhint: set LIBTORCH to a libtorch {} with CUDA to \
-                 use the GPU",
+                "there is an NVIDIA driver, but libtorch has no CUDA\nhint: set LIBTORCH to a libtorch {} with CUDA, or run \
+                 `pip install gymkhana-rl-train[cuda]`, to use the GPU",
                 libtorch::REQUIRED
             ),
         ),
@@ -90,6 +94,13 @@ mod tests {
             let finding = check(&facts(version, false, None));
             assert_eq!((finding.status, finding.text.as_str()), (FindingStatus::Fail, text));
         }
+    }
+
+    #[test]
+    fn a_program_without_the_trainer_names_its_package() {
+        let finding = check(&LibtorchState { folder: PathBuf::new(), ..facts("", false, None) });
+        assert_eq!(finding.status, FindingStatus::Warn);
+        assert!(finding.text.starts_with("the trainer is not installed"), "{}", finding.text);
     }
 
     #[test]
