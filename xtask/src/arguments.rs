@@ -103,7 +103,11 @@ pub enum Command {
     /// Check relative links of all Markdown files
     Links,
     /// Build all documentation and check its links
-    Docs,
+    Docs {
+        /// Build the site only, with the API documentation that was built before
+        #[arg(long)]
+        pages: bool,
+    },
     /// Run all fuzz targets
     Fuzz {
         /// Time for all targets together, in seconds
