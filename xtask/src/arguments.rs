@@ -108,6 +108,12 @@ pub enum Command {
         #[arg(long)]
         pages: bool,
     },
+    /// Write the reference page of the first-party plugins
+    Shelf {
+        /// Compare only; fail if the page is stale
+        #[arg(long)]
+        check: bool,
+    },
     /// Run all fuzz targets
     Fuzz {
         /// Time for all targets together, in seconds

@@ -15,7 +15,7 @@ use crate::setup::registry::{self, Refusal};
 use crate::setup::run_cargo;
 use crate::step::{print_summary, skip, step};
 use crate::workspace::Workspace;
-use crate::{docs, fuzz, inputs, test};
+use crate::{docs, fuzz, inputs, shelf, test};
 
 /// Time of all fuzz targets together, in seconds: enough to find that one does not start or a seed fails.
 const FUZZ_SECONDS: u64 = 40;
@@ -106,6 +106,21 @@ impl<'a> Rest<'a> {
         let conformance =
             ["Cargo.lock", "Cargo.toml", "host/conformance", "host/driver", "host/sandbox", "plugins", "sdk", "wit"];
         self.on_change("conformance", &conformance, || registry::run(workspace, Refusal::Fails))?;
+        let described = [
+            "Cargo.lock",
+            "Cargo.toml",
+            "docs/reference/plugins.md",
+            "examples",
+            "host/cli",
+            "host/driver",
+            "host/sandbox",
+            "plugins",
+            "registry/src",
+            "sdk",
+            "wit",
+            "xtask/src/shelf",
+        ];
+        self.on_change("plugins page", &described, || shelf::run(workspace, true))?;
         let with = |more: &[&'static str]| [&ENGINE, more].concat();
         self.on_change("packages", &["Cargo.lock", "sdk", "wit", "host/python"], || package(workspace))?;
         self.on_change("fuzz", &with(&["fuzz"]), || {
