@@ -92,6 +92,8 @@ pub struct Example {
     pub setup: Option<String>,
     /// Lines that are typed; without them the oracle plays.
     pub lines: Vec<String>,
+    /// Run file, for a plugin that no file in `examples/` uses, or a wrapper whose options the example sets.
+    pub run: Option<String>,
 }
 
 /// All first-party plugins by part and name.
@@ -149,6 +151,7 @@ impl Notes {
                 assets: example.texts("assets")?,
                 setup: example.text("setup")?,
                 lines: example.list("lines")?,
+                run: example.text("run")?,
             });
             example.end()?;
         }

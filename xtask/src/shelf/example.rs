@@ -1,10 +1,10 @@
-//! The example of a plugin: a session or an episode that `host plugin play` plays, and its shortened transcript.
+//! The example of a plugin: a session or an episode that `host plugin play` or a run plays, and its shortened transcript.
 
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
 
-use super::host::Host;
+use super::host::{FIRST_DEMONSTRATION, Host};
 use crate::first_party::{Example, FirstParty, Part, Texts};
 
 /// Lines with which the oracle plays an episode to its end; those beyond it are ignored.
@@ -25,6 +25,8 @@ pub struct Shown {
     pub command: String,
     /// Files that the command names, by name.
     pub files: Texts,
+    /// The run file, which was run.
+    pub run: Option<String>,
     /// Typed lines after `> `, and what was printed.
     pub transcript: String,
 }
@@ -32,10 +34,17 @@ pub struct Shown {
 /// Plays the example of a plugin, if it has one.
 pub fn show(host: &Host<'_>, plugin: &FirstParty, all: &[FirstParty]) -> anyhow::Result<Option<Shown>> {
     let Some(example) = &plugin.notes.example else { return Ok(None) };
-    let played = Played::of(plugin, example, all)?;
     let mut files = example.assets.clone();
     files.extend(example.setup.iter().map(|text| (SETUP.to_owned(), text.clone())));
     files.iter().try_for_each(|(name, text)| host.write(name, text))?;
+    let run = example.run.clone();
+    let trained = run.as_ref().map(|text| host.run(text)).transpose()?;
+    // `host plugin play` sets no options of wrappers.
+    if let (Part::Wrapper, Some(printed)) = (plugin.part, trained) {
+        let command = format!("host run run.toml --out out\n$ host show out --episode {FIRST_DEMONSTRATION}");
+        return Ok(Some(Shown { command, files, run, transcript: shortened(&printed) }));
+    }
+    let played = Played::of(plugin, example, all)?;
     let arguments = played.arguments(|name| host.component(name), |file| host.in_repository(file));
     let transcript = match example.lines.as_slice() {
         [] => host.play(&arguments, &FOLLOW.repeat(TURNS))?,
@@ -43,7 +52,7 @@ pub fn show(host: &Host<'_>, plugin: &FirstParty, all: &[FirstParty]) -> anyhow:
     };
     let shown = played.arguments(|name| format!("$P/{name}.wasm"), ToOwned::to_owned);
     let command = format!("host plugin play {}", shown.join(" "));
-    Ok(Some(Shown { command, files, transcript: shortened(&transcript) }))
+    Ok(Some(Shown { command, files, run, transcript: shortened(&transcript) }))
 }
 
 /// Plugins of an example by their places in the command.

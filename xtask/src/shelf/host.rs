@@ -1,4 +1,4 @@
-//! Calls of `host plugin` in a folder for the files of examples.
+//! Calls of `host` in a folder for the files of examples.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,9 +7,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
+use toml_edit::DocumentMut;
 
+use super::runs;
 use crate::first_party::{FirstParty, Part};
 use crate::workspace::Workspace;
+
+/// Id of the first demonstration of a run's first stage.
+pub const FIRST_DEMONSTRATION: &str = "0.demo.0.0.0.0";
 
 /// The built program, with an empty working folder.
 pub struct Host<'a> {
@@ -31,7 +36,8 @@ impl<'a> Host<'a> {
     /// Answers of a plugin about itself; of an environment under the options and beside the tools of its example, of a
     /// wrapper without an environment.
     pub fn inspect(&self, plugin: &FirstParty, all: &[FirstParty]) -> anyhow::Result<Value> {
-        let mut arguments = vec!["inspect".to_owned(), self.component(&plugin.name), "--json".to_owned()];
+        let mut arguments =
+            vec!["plugin".to_owned(), "inspect".to_owned(), self.component(&plugin.name), "--json".to_owned()];
         arguments.extend(self.needed(plugin));
         let is_tool = |name: &&String| all.iter().any(|other| other.name == **name && other.part == Part::Tool);
         if let (Part::Environment, Some(example)) = (plugin.part, &plugin.notes.example) {
@@ -50,7 +56,23 @@ impl<'a> Host<'a> {
 
     /// Standard output of `host plugin play` while these lines are typed.
     pub fn play(&self, arguments: &[String], typed: &str) -> anyhow::Result<String> {
-        self.call(&[&["play".to_owned()][..], arguments].concat(), typed)
+        let command = ["plugin", "play"].map(ToOwned::to_owned);
+        self.call(&[&command[..], arguments].concat(), typed)
+    }
+
+    /// Runs a run file with the built components of the plugins that it names; returns its first demonstration as
+    /// `host show` prints it.
+    pub fn run(&self, text: &str) -> anyhow::Result<String> {
+        let file: DocumentMut = text.parse().context("the example's run file is not TOML")?;
+        let plugins: Vec<String> = runs::plugins(&file).iter().map(|name| self.component(name)).collect();
+        self.write("run.toml", text)?;
+        let out = self.folder.join("out");
+        if out.exists() {
+            fs::remove_dir_all(&out).with_context(|| format!("cannot remove `{}`", out.display()))?;
+        }
+        let words = |words: &[&str]| -> Vec<String> { words.iter().map(|word| (*word).to_owned()).collect() };
+        self.call(&words(&["run", "run.toml", "--plugins", &plugins.join(","), "--out", "out", "--quiet"]), "")?;
+        self.call(&words(&["show", "out", "--episode", FIRST_DEMONSTRATION]), "")
     }
 
     /// Writes a file that an example names.
@@ -82,7 +104,7 @@ impl<'a> Host<'a> {
     fn call(&self, arguments: &[String], typed: &str) -> anyhow::Result<String> {
         let program = self.workspace.target.join("release").join("host");
         let mut command = Command::new(program);
-        command.arg("plugin").args(arguments).current_dir(&self.folder);
+        command.args(arguments).current_dir(&self.folder);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("`host` does not start; `cargo xtask setup` builds it")?;
         // A program that ends early reads the rest no more, which its exit code explains better.
@@ -90,7 +112,7 @@ impl<'a> Host<'a> {
         let output = child.wait_with_output()?;
         if !output.status.success() {
             let words = arguments.join(" ");
-            bail!("`host plugin {words}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+            bail!("`host {words}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
         String::from_utf8(output.stdout).context("`host` printed something other than UTF-8")
     }

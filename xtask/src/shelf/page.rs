@@ -202,10 +202,11 @@ fn parameters(schema: &Value) -> String {
 }
 
 /// The example's files, command and transcript.
-fn shown(Shown { command, files, transcript }: &Shown) -> String {
+fn shown(Shown { command, files, run, transcript }: &Shown) -> String {
+    let run = run.as_ref().map(|text| format!("\nRun file:\n\n{}", fenced("toml", text))).unwrap_or_default();
     let files = files.iter().map(|(name, text)| format!("\nFile `{name}`:\n\n{}", fenced("text", text)));
     let files: String = files.collect();
-    format!("{files}\n{}", fenced("text", &format!("$ {command}\n{transcript}")))
+    format!("{files}{run}\n{}", fenced("text", &format!("$ {command}\n{transcript}")))
 }
 
 /// A block of code; its fence is longer than those inside.
@@ -263,6 +264,7 @@ mod tests {
         let example = Some(Shown {
             command: "host plugin play $P/find.wasm".to_owned(),
             files: vec![("a".to_owned(), "```".to_owned())],
+            run: Some("seed = 1\n".to_owned()),
             transcript: "> call\nfound\n".to_owned(),
         });
         Entry { plugin, inspected, example, runs: vec!["examples/runs/a.toml".to_owned()] }
@@ -296,7 +298,7 @@ mod tests {
              | `most` | integer | `5` | Results (1 \\| 2) |\n\n\
              | function | meaning | parameters |\n| --- | --- | --- |\n\
              | `find` | Lists. | `q` (string): words; `page` (integer, optional) |\n\n\
-             File `a`:\n\n````text\n```\n````\n\n\
+             File `a`:\n\n````text\n```\n````\n\nRun file:\n\n```toml\nseed = 1\n```\n\n\
              ```text\n$ host plugin play $P/find.wasm\n> call\nfound\n```\n\n## Rewards\n\n## Wrappers\n"
         );
         assert!(text.contains("| [`find`](#find) | Finds \\<words> |\n"), "{text}");

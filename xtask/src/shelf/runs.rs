@@ -41,7 +41,7 @@ pub fn naming(runs: &[RunFile], plugin: &str) -> Vec<String> {
 }
 
 /// Names below `[plugins]`.
-fn plugins(file: &DocumentMut) -> BTreeSet<String> {
+pub fn plugins(file: &DocumentMut) -> BTreeSet<String> {
     let sections = file.get("plugins").and_then(Item::as_table_like);
     sections.into_iter().flat_map(|table| table.iter().map(|(name, _)| name.to_owned())).collect()
 }
