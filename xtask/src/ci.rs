@@ -106,22 +106,9 @@ impl<'a> Rest<'a> {
         let conformance =
             ["Cargo.lock", "Cargo.toml", "host/conformance", "host/driver", "host/sandbox", "plugins", "sdk", "wit"];
         self.on_change("conformance", &conformance, || registry::run(workspace, Refusal::Fails))?;
-        let described = [
-            "Cargo.lock",
-            "Cargo.toml",
-            "docs/reference/plugins.md",
-            "examples",
-            "host/cli",
-            "host/driver",
-            "host/sandbox",
-            "plugins",
-            "registry/src",
-            "sdk",
-            "wit",
-            "xtask/src/shelf",
-        ];
-        self.on_change("plugins page", &described, || shelf::run(workspace, true))?;
         let with = |more: &[&'static str]| [&ENGINE, more].concat();
+        let described = with(&[shelf::PAGE, "examples", "sdk/python", "xtask/src/shelf"]);
+        self.on_change("plugins page", &described, || shelf::run(workspace, true))?;
         self.on_change("packages", &["Cargo.lock", "sdk", "wit", "host/python"], || package(workspace))?;
         self.on_change("fuzz", &with(&["fuzz"]), || {
             fuzz::build(workspace)?;

@@ -78,7 +78,7 @@ fn section(entry: &Entry) -> anyhow::Result<String> {
     let setup: Texts = plugin.notes.setup.iter().map(|form| (String::new(), form.clone())).collect();
     list.push_str(&forms("Set-up", &setup));
     if !runs.is_empty() {
-        let links = runs.iter().map(|path| format!("[`{}`](../../{path})", path.trim_start_matches("examples/")));
+        let links = runs.iter().map(|path| format!("[`{path}`](../../{path})"));
         list.push_str(&format!("- Example runs: {}\n", links.collect::<Vec<_>>().join(", ")));
     }
     if !list.is_empty() {
@@ -293,7 +293,7 @@ mod tests {
             section,
             "\n### `find`\n\nFinds \\<words>. Search. [Source](../../plugins/tools/find).\n\n\
              - Wants: `assets` (if granted)\n- Offers: final view\n- Asset `*.jsonl`: a document per line\n\
-             - Set-up: lines\n- Example runs: [`runs/a.toml`](../../examples/runs/a.toml)\n\n\
+             - Set-up: lines\n- Example runs: [`examples/runs/a.toml`](../../examples/runs/a.toml)\n\n\
              | option | type | default | meaning |\n| --- | --- | --- | --- |\n\
              | `most` | integer | `5` | Results (1 \\| 2) |\n\n\
              | function | meaning | parameters |\n| --- | --- | --- |\n\

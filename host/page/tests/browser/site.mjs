@@ -2,7 +2,8 @@
 //
 //   node site.mjs FOLDER
 //
-// FOLDER is the site that `cargo xtask docs` built. Pages below `api` are other programs': they must exist.
+// FOLDER is the site that `cargo xtask docs` built. Pages below `api` are other programs': they must exist. ONLY=NAME runs one
+// of the checks.
 import assert from "node:assert/strict";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -102,20 +103,31 @@ function brightness(page) {
 
 async function everyWidthAndScheme() {
   for (const colorScheme of SCHEMES) {
-    for (const width of WIDTHS) {
-      const { context, page, problems } = await open({ colorScheme, viewport: { width, height: 900 } });
-      const wide = [];
-      for (const file of pagesOnDisk()) {
-        await page.goto(`${root}/${file}`, { waitUntil: "load" });
+    const { context, page, problems } = await open({ colorScheme });
+    const wide = [];
+    for (const file of pagesOnDisk()) {
+      await page.goto(`${root}/${file}`, { waitUntil: "load" });
+      const light = await brightness(page);
+      assert.ok(colorScheme === "light" ? light > 0.8 : light < 0.3, `${file}: brightness ${light} for ${colorScheme}`);
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 900 });
         const most = await page.evaluate(() => document.scrollingElement.scrollWidth - document.documentElement.clientWidth);
-        if (most > 0) wide.push(`${file}: ${most} px`);
-        const light = await brightness(page);
-        assert.ok(colorScheme === "light" ? light > 0.8 : light < 0.3, `${file}: brightness ${light} for ${colorScheme}`);
+        if (most > 0) wide.push(`${file}: ${most} px at ${width} px`);
+        const broken = await page.evaluate(() => [...document.querySelectorAll("main th")]
+          .filter((head) => !/[\s-]/.test(head.textContent.trim()) && head.firstChild)
+          .filter((head) => {
+            const range = document.createRange();
+            range.selectNodeContents(head);
+            const boxes = [...range.getClientRects()];
+            // A line is about 24 px high.
+            return Math.max(...boxes.map((box) => box.bottom)) - Math.min(...boxes.map((box) => box.top)) > 36;
+          }).map((head) => head.textContent));
+        assert.deepEqual(broken, [], `${file}: words of table heads are broken at ${width} px`);
       }
-      assert.deepEqual(wide, [], `pages that are too wide at ${width} px, ${colorScheme}`);
-      assert.deepEqual(problems, []);
-      await context.close();
     }
+    assert.deepEqual(wide, [], `pages that are too wide, ${colorScheme}`);
+    assert.deepEqual(problems, []);
+    await context.close();
   }
 }
 
