@@ -104,7 +104,17 @@ pub enum Command {
     /// Check relative links of all Markdown files
     Links,
     /// Build all documentation and check its links
-    Docs,
+    Docs {
+        /// Build the site only, with the API documentation that was built before
+        #[arg(long)]
+        pages: bool,
+    },
+    /// Write the reference page of the first-party plugins
+    Shelf {
+        /// Compare only; fail if the page is stale
+        #[arg(long)]
+        check: bool,
+    },
     /// Run all fuzz targets
     Fuzz {
         /// Time for all targets together, in seconds

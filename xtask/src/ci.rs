@@ -15,7 +15,7 @@ use crate::setup::registry::{self, Refusal};
 use crate::setup::run_cargo;
 use crate::step::{print_summary, skip, step};
 use crate::workspace::Workspace;
-use crate::{docs, fuzz, inputs, test};
+use crate::{docs, fuzz, inputs, shelf, test};
 
 /// Time of all fuzz targets together, in seconds: enough to find that one does not start or a seed fails.
 const FUZZ_SECONDS: u64 = 40;
@@ -107,6 +107,8 @@ impl<'a> Rest<'a> {
             ["Cargo.lock", "Cargo.toml", "host/conformance", "host/driver", "host/sandbox", "plugins", "sdk", "wit"];
         self.on_change("conformance", &conformance, || registry::run(workspace, Refusal::Fails))?;
         let with = |more: &[&'static str]| [&ENGINE, more].concat();
+        let described = with(&[shelf::PAGE, "examples", "sdk/python", "xtask/src/shelf"]);
+        self.on_change("plugins page", &described, || shelf::run(workspace, true))?;
         self.on_change("packages", &["Cargo.lock", "sdk", "wit", "host/python"], || package(workspace))?;
         self.on_change("fuzz", &with(&["fuzz"]), || {
             fuzz::build(workspace)?;

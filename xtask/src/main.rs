@@ -10,6 +10,7 @@ mod arguments;
 mod checks;
 mod ci;
 mod docs;
+mod first_party;
 mod foreign;
 mod fuzz;
 mod inputs;
@@ -20,6 +21,7 @@ mod python_package;
 mod pythons;
 mod reference;
 mod setup;
+mod shelf;
 mod step;
 mod test;
 mod tools;
@@ -72,7 +74,9 @@ fn run(command: Command) -> anyhow::Result<()> {
             .and_then(|()| checks::identifiers::run(&workspace)),
         Command::Manifests => checks::manifests::run(&workspace),
         Command::Links => checks::links::run(&workspace),
-        Command::Docs => docs::run(&workspace),
+        Command::Docs { pages: false } => docs::run(&workspace),
+        Command::Docs { pages: true } => docs::run_pages(&workspace),
+        Command::Shelf { check } => shelf::run(&workspace, check),
         Command::Fuzz { seconds } => fuzz::run(&workspace, seconds),
         Command::Release { version, dry_run } => publish::release::run(&workspace, &version, dry_run),
         Command::Bindings => publish::bindings(&workspace),

@@ -1,4 +1,4 @@
-//! `docs`: API documentation of all SDKs, the site, its links and the generated reference pages.
+//! `docs`: the site with the API documentation of all SDKs, its links and the generated reference pages.
 
 mod site;
 
@@ -10,11 +10,12 @@ use crate::step::{cargo, execute, step};
 use crate::tools::{NPM, NPM_LOCK, ensure_npm, ensure_python, node};
 use crate::workspace::Workspace;
 use crate::{foreign, setup};
+use site::Api;
 
 /// Locked requirements of the Python documentation.
 const PDOC: &str = include_str!("../../requirements/pdoc.txt");
 
-/// Sets up and builds all documentation into `target/doc` and `target/docs`.
+/// Sets up and builds all documentation into `target/docs/site`.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     setup::run(workspace)?;
     run_built(workspace)
@@ -22,21 +23,36 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
 
 /// Builds the documentation after the set-up.
 pub fn run_built(workspace: &Workspace) -> anyhow::Result<()> {
-    let out = workspace.target.join("docs");
     step("docs: Rust", || {
         let mut command = cargo();
         command.args(["doc", "--release", "--no-deps"]).current_dir(&workspace.root);
-        let documented = workspace.packages.iter().filter(|package| is_documented(&package.folder));
-        documented.for_each(|package| {
-            command.args(["--package", &package.name]);
-        });
+        command.args(crates(workspace).iter().flat_map(|name| ["--package", name]));
         execute(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
-    step("docs: Python", || document_python(workspace, &out.join("python")))?;
-    step("docs: JavaScript", || document_js(workspace, &out.join("js")))?;
+    let Api { python, js, .. } = api(workspace);
+    step("docs: Python", || document_python(workspace, &python))?;
+    step("docs: JavaScript", || document_js(workspace, &js))?;
     step("docs: generated reference", || check_reference(workspace))?;
+    run_pages(workspace)
+}
+
+/// Builds the site alone, with the API documentation that was built before.
+pub fn run_pages(workspace: &Workspace) -> anyhow::Result<()> {
     links::run(workspace)?;
-    step("docs: site", || site::build(workspace, &out.join("site")))
+    step("docs: site", || site::build(workspace, &api(workspace), &workspace.target.join("docs").join("site")))
+}
+
+/// Folders of the API documentation.
+fn api(workspace: &Workspace) -> Api<'_> {
+    let out = workspace.target.join("docs");
+    let (python, js) = (out.join("python"), out.join("js"));
+    Api { rust: workspace.target.join("doc"), crates: crates(workspace), python, js }
+}
+
+/// Names of the documented packages.
+fn crates(workspace: &Workspace) -> Vec<&str> {
+    let documented = workspace.packages.iter().filter(|package| is_documented(&package.folder));
+    documented.map(|package| package.name.as_str()).collect()
 }
 
 /// Whether others use the package in this folder as a library: the SDK, the registry and the crates of the host.

@@ -1,4 +1,5 @@
-//! Links of the built site: each relative link of its HTML must lead to a file, and each fragment to an element.
+//! Links of the built site: each relative link of its HTML must lead to a file, and each fragment to an element. Links of
+//! generated API documentation are those of its program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,13 +10,13 @@ use anyhow::Context as _;
 use crate::checks::links::{is_absolute, resolve};
 use crate::checks::report;
 
-/// Fails on broken relative links in the HTML files of a folder.
-pub fn check(folder: &Path) -> anyhow::Result<()> {
+/// Fails on broken relative links in the HTML files of a folder, except in its folder `api`.
+pub fn check(folder: &Path, api: &Path) -> anyhow::Result<()> {
     let mut files = BTreeMap::new();
     read(folder, Path::new(""), &mut files)?;
     let pages = files.values().flatten().count();
     anyhow::ensure!(pages > 0, "the site has no pages");
-    report(&broken(&files), "links of the site", "correct the link in the page's Markdown file")
+    report(&broken(&files, api), "links of the site", "correct the link in the page's Markdown file")
 }
 
 /// Files of the site by path; the elements of those that are HTML.
@@ -92,9 +93,10 @@ fn past<'a>(text: &'a str, end: &str) -> &'a str {
     text.split_once(end).map_or("", |(_, after)| after)
 }
 
-fn broken(site: &Site) -> Vec<String> {
+fn broken(site: &Site, api: &Path) -> Vec<String> {
     let mut findings = Vec::new();
-    for (file, html) in site.iter().filter_map(|(file, html)| Some((file, html.as_ref()?))) {
+    let own = site.iter().filter(|(file, _)| !file.starts_with(api));
+    for (file, html) in own.filter_map(|(file, html)| Some((file, html.as_ref()?))) {
         for link in html.links.iter().filter(|link| !is_absolute(link) && !link.starts_with("data:")) {
             let (path, fragment) = link.split_once('#').unwrap_or((link.as_str(), ""));
             let target = if path.is_empty() { Some(file.clone()) } else { resolve(file, path) };
@@ -129,9 +131,13 @@ mod tests {
             ("index.html", page("<a href=\"a/b.html#t\"></a><a href=\"a/b.html#u\"></a><img src=\"a/p.svg\">")),
             ("a/b.html", page("<p id=t><a href=\"../index.html\"></a><a href=\"c.html\"></a><a href=\"#\"></a>")),
             ("a/p.svg", None),
+            ("api/x.html", page("<a href=\"none.html\"></a>")),
         ]
         .map(|(file, html)| (PathBuf::from(file), html))
         .into();
-        assert_eq!(broken(&site), ["a/b.html: `c.html`: no such file", "index.html: `a/b.html#u`: no such element"]);
+        assert_eq!(
+            broken(&site, Path::new("api")),
+            ["a/b.html: `c.html`: no such file", "index.html: `a/b.html#u`: no such element"]
+        );
     }
 }

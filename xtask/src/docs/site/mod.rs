@@ -1,6 +1,7 @@
 //! The site: mdBook over `docs/`, the studies and the guides of the repository, with a table of contents made from the
-//! folders and the pages' titles.
+//! folders and the pages' titles, and the API documentation beside it.
 
+mod api;
 mod built;
 mod rewrite;
 
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
+
+pub use api::Api;
 
 use crate::step::execute;
 use crate::tools::{Tool, ensure_tool};
@@ -23,8 +26,10 @@ const MDBOOK: Tool =
 const FILES: [&str; 3] = ["docs/*", "studies/*.md", "studies/plots/*.svg"];
 
 /// Further pages: path in the repository and in the site.
-const REPOSITORY: [(&str, &str); 6] = [
+const REPOSITORY: [(&str, &str); 8] = [
+    ("README.md", "repository/index.md"),
     ("ARCHITECTURE.md", "repository/architecture.md"),
+    ("AGENTS.md", "repository/agents.md"),
     ("CONTRIBUTING.md", "repository/contributing.md"),
     ("CHANGELOG.md", "repository/changelog.md"),
     ("SECURITY.md", "repository/security.md"),
@@ -44,15 +49,40 @@ const PARTS: [(&str, &str); 8] = [
     ("repository", "Repository"),
 ];
 
-/// Settings of mdBook. Its page for printing would hold each page a second time, with other links.
-const BOOK: &str = "[book]\ntitle = \"Gymkhana\"\nlanguage = \"en\"\nsrc = \"src\"\n\n[build]\ncreate-missing = \
-                    false\n\n[output.html]\ninput-404 = \"\"\n\n[output.html.print]\nenable = false\n";
+/// Settings of mdBook. The theme follows the system's colour scheme until a reader chooses one. The page for printing would
+/// hold each page a second time, with other links, and runnable code asks a server.
+const BOOK: &str = r#"[book]
+title = "Gymkhana"
+language = "en"
+src = "src"
+
+[build]
+create-missing = false
+
+[output.html]
+input-404 = ""
+default-theme = "light"
+preferred-dark-theme = "navy"
+additional-css = ["site.css"]
+
+[output.html.fold]
+enable = true
+
+[output.html.playground]
+runnable = false
+
+[output.html.print]
+enable = false
+"#;
+
+/// Styles on top of mdBook's: narrow screens, and contrasts.
+const STYLES: &str = include_str!("site.css");
 
 /// Paths of the site's files, by their paths in the repository.
 type Files = BTreeMap<PathBuf, PathBuf>;
 
 /// Builds the site in `out` and checks its links.
-pub fn build(workspace: &Workspace, out: &Path) -> anyhow::Result<()> {
+pub fn build(workspace: &Workspace, api: &Api<'_>, out: &Path) -> anyhow::Result<()> {
     let mdbook = ensure_tool(&workspace.root, &MDBOOK)?;
     let book = workspace.target.join("book");
     for folder in [&book, out] {
@@ -73,10 +103,15 @@ pub fn build(workspace: &Workspace, out: &Path) -> anyhow::Result<()> {
             fs::copy(&source, &copy).with_context(|| format!("cannot copy `{}`", source.display()))?;
         }
     }
+    let (place, text) = api.page();
+    fs::write(book.join("src").join(&place), &text)?;
+    pages.push((place, title(&text)));
     fs::write(book.join("book.toml"), BOOK)?;
+    fs::write(book.join("site.css"), STYLES)?;
     fs::write(book.join("src").join("SUMMARY.md"), summary(pages)?)?;
     execute(Command::new(mdbook).arg("build").arg(&book).arg("--dest-dir").arg(out))?;
-    built::check(out)
+    api.copy(out)?;
+    built::check(out, Path::new(api::FOLDER))
 }
 
 fn files(workspace: &Workspace) -> anyhow::Result<Files> {
