@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import tomllib
 import unittest
 from pathlib import Path
 
@@ -267,6 +268,30 @@ class StandardTest(unittest.TestCase):
         """
         names = ["ctypes.CDLL('libc.so.6')", "ctypes.Point", "ctypes.CDLL('x')", "ctypes.byref", "ctypes.CFunctionType"]
         self.assertEqual(run(code, STDLIB).splitlines(), [*names, "ctypes.c_int.from_buffer"])
+
+    def test_compression_that_is_missing_can_be_imported(self):
+        code = """
+            import bz2, lzma, shutil, tarfile, zipfile
+            for call in (lambda: bz2.compress(b""), lambda: lzma.decompress(b"1"), lambda: lzma.open("/dev/null").read()):
+                try:
+                    call()
+                except OSError as error:
+                    print(str(error).split(":")[0])
+        """
+        names = ["bz2.BZ2Compressor", "lzma.LZMADecompressor", "lzma.LZMADecompressor"]
+        self.assertEqual(run(code, STDLIB).splitlines(), names)
+
+
+class PageTest(unittest.TestCase):
+    def test_the_reference_page_has_every_package_with_its_locked_version(self):
+        repository = Path(__file__).parents[3]
+        document = tomllib.loads((repository / "tests/reference/packages/packages.toml").read_text())
+        lock = (repository / "xtask/requirements/packages.txt").read_text()
+        locked = dict(line.split(" ")[0].split("==") for line in lock.splitlines() if "==" in line)
+        expected = {each["name"]: locked[each["name"].lower()] for each in document["package"]}
+        page = (repository / "docs/reference/python-packages.md").read_text()
+        rows = [line.split(" | ") for line in page.splitlines() if " | yes: " in line]
+        self.assertEqual({row[0].removeprefix("| "): row[1] for row in rows}, expected)
 
 
 if __name__ == "__main__":

@@ -152,8 +152,9 @@ def install(files: Files) -> None:
     for module in (io, _io):
         module.open_code = open_code  # type: ignore[attr-defined]
     for name, replacement in _system(files).items():
+        # A plugin may have replaced a function of `os`; the import system uses those of `posix`.
         for module in (posix, os):
-            setattr(module, name, replacement(getattr(posix, name)))
+            setattr(module, name, replacement(getattr(module, name)))
     # The import system remembers which folders it has seen.
     sys.path_importer_cache.clear()
     sys.dont_write_bytecode = True
