@@ -7,6 +7,8 @@ page; `--only NAME …` checks some packages.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import resource
@@ -73,8 +75,8 @@ def write_project(package: dict[str, Any], folder: Path) -> None:
     (folder / "pyproject.toml").write_text("\n".join(lines))
 
 
-def natively(package: dict[str, Any], members: list[str]) -> dict[str, str]:
-    """Answers of the plugin's class in ordinary CPython by member; those that depend on the hash seed are left out."""
+def natively(package: dict[str, Any], members: list[str]) -> dict[str, str | None]:
+    """Answers of the plugin's class in ordinary CPython by member; None for those that depend on the hash seed."""
     answers = []
     for seed in ("1", "2"):
         command = [sys.executable, "-B", __file__, "--natively", package["name"]]
@@ -84,7 +86,7 @@ def natively(package: dict[str, Any], members: list[str]) -> dict[str, str]:
         if result.returncode != 0:
             raise Failed(f"{package['name']} fails in CPython: {result.stderr}")
         answers.append(json.loads(result.stdout.splitlines()[-1]))
-    return {member: answer for member, answer in answers[0].items() if answers[1][member] == answer}
+    return {member: answer if answers[1][member] == answer else None for member, answer in answers[0].items()}
 
 
 def answer_natively(package: dict[str, Any]) -> None:
@@ -101,8 +103,10 @@ def answer_natively(package: dict[str, Any]) -> None:
     session = open_session(plugin.Proof, seed=0)
     answers = {}
     for member in members:
-        answer = session.call(Call.of("member", member=member))
-        answers[member] = answer if isinstance(answer, str) else f"failed: {answer.content}"
+        # Some members print.
+        with contextlib.redirect_stdout(io.StringIO()):
+            answer = session.call(Call.of("member", member=member))
+        answers[member] = f"failed: {answer.content}" if answer.failed else answer.content
     print(json.dumps(answers))
 
 
@@ -114,11 +118,14 @@ def compare(played: Played, package: dict[str, Any]) -> dict[str, str]:
     for member in listed or expected:
         name = member if listed else member.split(" ")[0]
         answer, _ = played.say("call member " + json.dumps({"member": member}))
-        reason = ""
-        if answer.startswith("failed: "):
-            reason = answer.removeprefix("failed: ")
-        elif answer != expected[member]:
-            reason = f"differs from CPython: {answer[:300]}, not {expected[member][:300]}"
+        reason, native = "", expected[member]
+        if native is None:
+            reason = "differs between runs of CPython too"
+        elif answer.startswith("failed: "):
+            in_both = "in CPython too: " if native.startswith("failed: ") and "placeholder" not in answer else ""
+            reason = in_both + answer.removeprefix("failed: ")
+        elif answer != native:
+            reason = f"differs from CPython: {answer[:300]}, not {native[:300]}"
         found[name] = found.get(name) or reason
     return found
 

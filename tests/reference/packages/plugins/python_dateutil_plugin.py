@@ -3,9 +3,12 @@
 from datetime import datetime
 
 from dateutil import parser, relativedelta, rrule
+from dateutil.zoneinfo import get_zonefile_instance
 from gymkhana_sdk import Call, Function, Mistake, Parameter, Tool
 
 DATE = Parameter(str, "a date")
+# Read once, while the component is built: it unpacks hundreds of files.
+ZONES = get_zonefile_instance()
 
 
 class Proof(Tool):
@@ -35,8 +38,5 @@ class Proof(Tool):
         date = parser.parse(call.text("date"), default=datetime(2000, 1, 1))
         if call.name == "shift":
             return (date + relativedelta.relativedelta(years=call.integer("years"))).date()
-        # Imported late, as packages do; its data is a file of the package.
-        from dateutil.zoneinfo import get_zonefile_instance
-
-        zone = get_zonefile_instance().get(call.text("zone"))
+        zone = ZONES.get(call.text("zone"))
         return date.replace(tzinfo=zone).utcoffset().total_seconds() / 3600

@@ -4,9 +4,10 @@ import json
 
 import reasoning_gym
 from gymkhana_sdk import Call, Function, Mistake, Parameter, Tool
+from reasoning_gym.composite import DatasetSpec
 from reasoning_gym.factory import DATASETS
 
-PART = {"datasets": [{"name": "leg_counting", "weight": 1.0}]}
+PART = {"datasets": [DatasetSpec(name="leg_counting", weight=1.0, config={})]}
 """Configuration of `composite`, which needs another generator."""
 
 
@@ -27,14 +28,15 @@ class Proof(Tool):
     def call(self, call: Call):
         try:
             name, seed = call.text("member").split()
-            if name not in DATASETS:
-                raise Mistake(f"no generator `{name}`")
-            made = reasoning_gym.create_dataset(name, size=1, seed=int(seed), **(PART if name == "composite" else {}))
+            seed = int(seed)
         except ValueError as error:
             raise Mistake(f"write for example `leg_counting 3`: {error}") from None
+        if name not in DATASETS:
+            raise Mistake(f"no generator `{name}`")
         try:
+            made = reasoning_gym.create_dataset(name, size=1, seed=seed, **(PART if name == "composite" else {}))
             item = made[0]
             score = made.score_answer(item["answer"], item)
-        except ImportError as error:
-            raise Mistake(str(error)) from None
+        except Exception as error:
+            raise Mistake(f"{type(error).__name__}: {error}".splitlines()[0]) from None
         return json.dumps([item["question"], item["answer"], score], default=repr)

@@ -27,6 +27,11 @@ class MissingModuleError(ModuleNotFoundError):
         self.module, self.package, self.steps = name, package, steps
 
 
+# Tracebacks show the name that Python uses.
+MissingModuleError.__module__, MissingModuleError.__qualname__ = "builtins", "ModuleNotFoundError"
+MissingModuleError.__name__ = "ModuleNotFoundError"
+
+
 class PlaceholderError(ImportError):
     """A placeholder was used."""
 
@@ -57,7 +62,7 @@ def importing_lines(frame: FrameType | None) -> list[str]:
     while frame is not None:
         file = frame.f_code.co_filename
         package = frame.f_globals.get("__name__", "").split(".")[0]
-        if not file.startswith("<") and package not in ("importlib", "gymkhana_sdk", "gymkhana_entry", *packages):
+        if not file.startswith("<frozen") and package not in ("importlib", "gymkhana_sdk", "gymkhana_entry", *packages):
             packages.add(package)
             # A component has its folders at `/0`, `/1` and so on.
             shown = file.lstrip("/").partition("/")[2] if file.lstrip("/")[:1].isdigit() else file

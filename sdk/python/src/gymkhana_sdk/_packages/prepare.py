@@ -6,11 +6,15 @@ import functools
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 from . import files, native, shims
 from .archive import NAME, Archive
+
+# A plugin may replace `open` while it is imported.
+_open = open
 
 UNMOUNTED = "/packages"
 """Folder of packages that the compiler did not find."""
@@ -31,6 +35,7 @@ _LEFT_OUT = frozenset(
 class _Prepared:
     archive: Archive
     finder: native.Finder
+    standard: list[str]
 
 
 def begin() -> None:
@@ -44,6 +49,8 @@ def begin() -> None:
     sys.meta_path.insert(0, native.Placeholders(archive.placeholders))
     sys.meta_path.append(finder)
     _Prepared.archive, _Prepared.finder = archive, finder
+    # Now, because a plugin may replace functions of `os`.
+    _Prepared.standard = list(_standard()) if archive.paths else []
 
 
 def failed(error: BaseException) -> NoReturn:
@@ -79,12 +86,17 @@ def _mount(archive: Archive, unusable: set[str]) -> None:
         sys.path.append(UNMOUNTED)
 
 
+def _standard() -> Iterator[str]:
+    """Files of the standard library."""
+    for folder, folders, names in os.walk(_STANDARD):
+        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
+
+
 def _add_standard(archive: Archive) -> None:
     """Adds the modules of the standard library that are not imported yet."""
     imported = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    for folder, folders, names in os.walk(_STANDARD):
-        folders[:] = [name for name in folders if name not in _LEFT_OUT]
-        for name in names:
-            path = os.path.join(folder, name)
-            if name.endswith(".py") and path not in imported:
-                archive.add(path, Path(path).read_bytes())
+    for path in _Prepared.standard:
+        if path not in imported:
+            with _open(path, "rb") as file:
+                archive.add(path, file.read())

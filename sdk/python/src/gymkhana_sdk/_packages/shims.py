@@ -86,19 +86,23 @@ class Patcher:
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                self._wrap(spec.loader, PATCHES[name])
+                spec.loader = _Loader(spec.loader, PATCHES[name])  # type: ignore[assignment]
                 return spec
         return None
 
-    @staticmethod
-    def _wrap(loader: Any, patch: Callable[[Any], None]) -> None:
-        execute = loader.exec_module
 
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            patch(module)
+class _Loader:
+    """Loader of a module that is changed after its code has run."""
 
-        loader.exec_module = exec_module
+    def __init__(self, loader: Any, patch: Callable[[Any], None]) -> None:
+        self._loader, self._patch = loader, patch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._patch(module)
 
 
 def install() -> None:
