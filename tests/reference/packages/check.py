@@ -141,7 +141,7 @@ def check(package: dict[str, Any], host: Path, folder: Path) -> dict[str, Any]:
     run([host, "plugin", "test", component, "--steps", "100"])
     row: dict[str, Any] = {"bytes": component.stat().st_size, "build_wall": wall, "build_cpu": cpu, "members": {}}
     lines = package.get("lines", [])
-    with Played(host, component, package["kind"]) as played:
+    with Played(host, component, package["kind"], package.get("functions", 1)) as played:
         for line, expected in zip(lines, package.get("answers", []), strict=True):
             answer, _ = played.say(line)
             if answer != expected:
@@ -160,7 +160,7 @@ def measure(package: dict[str, Any], host: Path, component: Path, members: dict[
     working = next((name for name, reason in members.items() if not reason), "")
     member = working if " " in working else f"{working} 1"
     line = package["lines"][0] if package.get("lines") else "call member " + json.dumps({"member": member})
-    with Played(host, component, package["kind"]) as played:
+    with Played(host, component, package["kind"], package.get("functions", 1)) as played:
         first = played.say(line)[1]
         # A game of chess goes on.
         again = package.get("again", line)

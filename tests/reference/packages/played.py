@@ -10,7 +10,7 @@ from pathlib import Path
 class Played:
     """A running `host plugin play`, whose answers have one line each."""
 
-    def __init__(self, host: Path, component: Path, kind: str) -> None:
+    def __init__(self, host: Path, component: Path, kind: str, functions: int) -> None:
         self._process = subprocess.Popen(
             [host, "plugin", "play", component],
             stdin=subprocess.PIPE,
@@ -20,10 +20,7 @@ class Played:
             bufsize=1,
         )
         # A tool lists its functions, each with its schema; an environment its task and the first observation.
-        head = self._process.stdout.readline()
-        while kind == "tool" and not head.startswith("  {"):
-            head = self._process.stdout.readline()
-        if kind == "environment":
+        for _ in range(2 * functions if kind == "tool" else 2):
             self._process.stdout.readline()
 
     def __enter__(self) -> Played:

@@ -31,7 +31,7 @@ def collect(roots: Iterable[tuple[str, str]], dependencies: Iterable[str], place
     owners = metadata.packages_distributions()
     named = [_name(requirement) for requirement in dependencies]
     named += [owner for module, _ in roots for owner in owners.get(module, [])]
-    hidden = {owner for name in placeholders for owner in owners.get(name.split(".")[0], [])}
+    hidden = {owner for name in placeholders for owner in owners.get(name, [])}
     for distribution in _closure(named, {_key(name) for name in hidden}):
         _add(archive, distribution)
     return archive
