@@ -13,8 +13,8 @@ def is_integral(text):
     return sympy.simplify(derivative - INTEGRAND) == 0, sympy.expand(derivative)
 
 
-# SymPy imports modules when they are needed, and a component compiles them in each instance: what is used once here is in
-# the component.
+# SymPy imports modules when they are needed, and a component compiles them in each instance: what is used once here is
+# in the component.
 is_integral("x*sin(x)/2 + exp(x)")
 
 
