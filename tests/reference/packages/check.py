@@ -110,23 +110,33 @@ def answer_natively(package: dict[str, Any]) -> None:
     print(json.dumps(answers))
 
 
+def asking(member: str) -> str:
+    """Line that asks a tool for a member."""
+    return "call member " + json.dumps({"member": member})
+
+
 def compare(played: Played, package: dict[str, Any]) -> dict[str, str]:
     """Reasons by member that does not answer as in CPython; empty for others. All members are in the result."""
     listed = package.get("compared", [])
     expected = natively(package, listed)
     found: dict[str, str] = {}
-    for member in listed or expected:
+    for number, member in enumerate(listed or expected):
         name = member if listed else member.split(" ")[0]
-        answer, _ = played.say("call member " + json.dumps({"member": member}))
+        # A call that the sandbox ends is answered in several lines.
+        mark = f"end-of-{number}"
+        answer = played.say_then(asking(member), asking(f"{mark} locale 1" if listed else f"{mark} 1"), mark)
         reason, native = "", expected[member]
         if native is None:
             reason = "differs between runs of CPython too"
         elif answer.startswith("failed: "):
             in_both = "in CPython too: " if native.startswith("failed: ") and "placeholder" not in answer else ""
             reason = in_both + answer.removeprefix("failed: ")
+        elif not answer.startswith(("[", "{")) and not listed:
+            # The sandbox ended the call.
+            reason = answer
         elif answer != native:
             print(f"{member}: {answer[:1000]}\nin CPython: {native[:1000]}")
-            reason = "works, and differs from a CPython of 64 bits, whose hashes of tuples are others"
+            reason = "differs from CPython, because of its order of files or of 64-bit hashes"
         found[name] = found.get(name) or reason
     return found
 
@@ -160,7 +170,7 @@ def measure(package: dict[str, Any], host: Path, component: Path, members: dict[
     """Seconds of the first call of a fresh instance and of the median of later calls, and the instance's bytes."""
     working = next((name for name, reason in members.items() if not reason), "")
     member = working if " " in working else f"{working} 1"
-    line = package["lines"][0] if package.get("lines") else "call member " + json.dumps({"member": member})
+    line = package["lines"][0] if package.get("lines") else asking(member)
     with Played(host, component, package["kind"], package.get("functions", 1)) as played:
         first = played.say(line)[1]
         # A game of chess goes on.

@@ -97,6 +97,7 @@ def _short(reason: str) -> str:
     reason = re.sub(r" is not in this component: its module is a placeholder, used by .*", " is a placeholder", reason)
     reason = re.sub(r"^PlaceholderError: ", "", reason)
     reason = re.sub(r"/\d+/", "", reason)
+    reason = re.sub(r"[^.:]*https?://\S+", "", reason)
     return reason.replace("|", "\\|").strip()
 
 

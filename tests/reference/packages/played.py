@@ -40,3 +40,13 @@ class Played:
         if not answer:
             raise RuntimeError(f"no answer to `{line}`: {self._process.communicate()[1][-2000:]}")
         return answer.rstrip("\n"), seconds
+
+    def say_then(self, line: str, next_line: str, mark: str) -> str:
+        """First line of the answer to `line`. `next_line`, whose answer contains `mark`, ends a longer answer."""
+        answer, _ = self.say(line)
+        following, _ = self.say(next_line)
+        while mark not in following:
+            following = self._process.stdout.readline()
+            if not following:
+                raise RuntimeError(f"`{line}` ended the session: {self._process.communicate()[1][-2000:]}")
+        return answer
