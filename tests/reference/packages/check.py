@@ -124,7 +124,7 @@ def compare(played: Played, package: dict[str, Any]) -> dict[str, str]:
         name = member if listed else member.split(" ")[0]
         # A call that the sandbox ends is answered in several lines.
         mark = f"end-of-{number}"
-        answer = played.say_then(asking(member), asking(f"{mark} locale 1" if listed else f"{mark} 1"), mark)
+        answer = played.say_then(asking(member), asking(f"{mark} en_US 1" if listed else f"{mark} 1"), mark)
         reason, native = "", expected[member]
         if native is None:
             reason = "differs between runs of CPython too"
