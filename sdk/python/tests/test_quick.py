@@ -8,11 +8,12 @@ import unittest
 from pathlib import Path
 
 from gymkhana_sdk._component import late
-from gymkhana_sdk.manifest import BuildError
+from gymkhana_sdk.manifest import BuildError, Project
 from gymkhana_sdk.quick_build import base, packages, slot
 from gymkhana_sdk.quick_build.modules import Modules
 
 BASE = base.Base(("tool",), ("tool",), (), ())
+PROJECT = Project("m", "0.1.0", "A tool", "Apache-2.0", "me")
 
 
 class QuickTest(unittest.TestCase):
@@ -70,7 +71,7 @@ class QuickTest(unittest.TestCase):
                 modules = Modules({"tool": "m:C"}, {"m": ("m.py", False, text)})
                 modules.packages = [(name, True) for name in imported]
                 modules.roots = [("pack", str(Path(folder, "pack")))]
-                needed = base.Base.of(modules, ["tool"], [])
+                needed = base.Base.of(modules, ["tool"], PROJECT)
                 self.assertIn(text.encode(), base.component(Path(bases), needed, modules, bundle))
                 return len(entries)
 
@@ -119,8 +120,7 @@ class QuickTest(unittest.TestCase):
 
     def test_a_base_reports_the_modules_that_it_cannot_import(self):
         def run(*installed):
-            lines = base.Base((), (), (), (), installed).entry().split("from gymkhana_sdk")[0]
-            exec(lines, {})
+            exec("\n".join(base.Base((), (), (), (), installed).imports()), {})
 
         run(("json", True), ("native_module_of_a_package", False))
         with self.assertRaisesRegex(ImportError, f"{base.LACKS} no_such_package: ModuleNotFoundError"):

@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 24] = [
+const PYTHON: [(&str, &[&str]); 25] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -32,6 +32,7 @@ const PYTHON: [(&str, &[&str]); 24] = [
     ("xtask/requirements/kubernetes.txt", &["xtask/requirements/kubernetes.in"]),
     ("xtask/requirements/mcp.txt", &["xtask/requirements/mcp.in"]),
     ("xtask/requirements/package.txt", &["xtask/requirements/package.in"]),
+    ("xtask/requirements/packages.txt", &["xtask/requirements/packages.in"]),
     ("xtask/requirements/pdoc.txt", &["xtask/requirements/pdoc.in"]),
     ("xtask/requirements/python-bench.txt", &["xtask/requirements/python-bench.in"]),
     ("xtask/requirements/python.txt", &["xtask/requirements/python.in"]),

@@ -1,7 +1,7 @@
 """Optional interfaces that an author's classes implement, found by importing the classes.
 
 The build runs `python -m gymkhana_sdk.abilities FOLDERS KIND=MODULE:CLASS …` in a separate process and reads one line
-of JSON. FOLDERS are those of the author's modules, separated as in `PATH`.
+of JSON. FOLDERS are those of the author's modules, separated as in `PATH`; `placeholders=A,B` names placeholders.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 
+from ._packages.native import Placeholders
 from .environment import Environment
 from .quick_build.modules import watch
 from .reward import Reward
@@ -113,6 +114,9 @@ if __name__ == "__main__":
     try:
         _, folders, *words = sys.argv
         classes = dict(word.split("=", 1) for word in words)
+        placeholders = classes.pop("placeholders", "")
+        if placeholders:
+            sys.meta_path.insert(0, Placeholders(placeholders.split(",")))
         modules = watch(classes, folders.split(os.pathsep))
         print(json.dumps({**describe(classes), "modules": modules().as_json()}))
     except ValueError as error:

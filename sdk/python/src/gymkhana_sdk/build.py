@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from . import contract
+from ._packages import archive, native
+from ._packages.collect import collect
 from .manifest import FREE, BuildError, Project, stamp
 from .quick_build import base
 from .quick_build.modules import Modules
@@ -46,11 +48,12 @@ def build(folder: Path, out: Path, bases: Path | None = None) -> None:
     # Raises for mistakes of the author before the bundling.
     manifest = project.manifest(found["range"])
     interfaces = found["interfaces"]
-    component = _quick(project, interfaces, Modules.of(found["modules"]), bases) if bases else None
+    modules = Modules.of(found["modules"])
+    component = _quick(project, interfaces, modules, bases) if bases else None
     if component is not None:
         manifest["quick"] = True
     else:
-        component = _componentize(project, interfaces, _entry(project), places)
+        component = _componentize(project, interfaces, modules, _entry(project), places)
     out.parent.mkdir(parents=True, exist_ok=True)
     # The rename is atomic: a concurrent reader sees the old or the new component, never a partial one.
     temporary = out.with_name(f"{out.name}.{os.getpid()}.tmp")
@@ -62,13 +65,14 @@ def _quick(project: Project, interfaces: list[str], modules: Modules, bases: Pat
     """Component of a quick build, or None if the plugin needs to be bundled whole."""
     if modules.other:
         return None
-    needed = base.Base.of(modules, interfaces, list(project.capabilities))
-    return base.component(bases, needed, modules, lambda entry: _componentize(project, interfaces, entry, []))
+    needed = base.Base.of(modules, interfaces, project)
+    return base.component(bases, needed, modules, lambda entry: _componentize(project, interfaces, modules, entry, []))
 
 
 def _abilities(project: Project, places: list[str]) -> dict[str, Any]:
     """Output of `abilities` for the project's classes, run in a separate process."""
     words = [f"{kind}={place}" for kind, place in project.classes.items()]
+    words.append(f"placeholders={','.join(project.placeholders)}")
     path = os.pathsep.join([*places, _SDK, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "gymkhana_sdk.abilities", os.pathsep.join(places), *words]
     result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
@@ -80,8 +84,8 @@ def _abilities(project: Project, places: list[str]) -> dict[str, Any]:
     return found
 
 
-def _componentize(project: Project, interfaces: list[str], entry: str, places: list[str]) -> bytes:
-    """Bundles the module with the source `entry`, and modules in `places`, with CPython."""
+def _componentize(project: Project, interfaces: list[str], modules: Modules, entry: str, places: list[str]) -> bytes:
+    """Bundles the module with the source `entry`, modules in `places` and installed packages with CPython."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder)
         wit = made / "wit"
@@ -92,6 +96,8 @@ def _componentize(project: Project, interfaces: list[str], entry: str, places: l
         (wit / f"{_WORLD}.wit").write_text(contract.world(_WORLD, imports, interfaces))
         (made / "entry").mkdir()
         (made / "entry" / f"{_ENTRY}.py").write_text(entry)
+        packages = collect(modules.roots, project.dependencies, project.placeholders)
+        (made / "entry" / archive.NAME).write_bytes(packages.to_bytes())
         component = made / "plugin.wasm"
         arguments = ["-q", "-d", str(wit), "-w", _WORLD, "componentize"]
         for path in (str(made / "entry"), *places, _SDK):
@@ -104,8 +110,28 @@ def _componentize(project: Project, interfaces: list[str], entry: str, places: l
         if result.returncode != 0 or not component.is_file():
             # The rest is componentize-py's own backtrace.
             said = (result.stderr + result.stdout).split("\n\nCaused by:")[0].strip()
+            if native.MARK in said:
+                raise BuildError(_import_error(said))
             raise BuildError(f"componentize-py rejected the plugin (modules are imported at build time):\n{said}")
         return component.read_bytes()
+
+
+def _import_error(said: str) -> str:
+    """Message about a module that cannot be in a component, from the line that the component wrote."""
+    fields = json.loads(said.partition(native.MARK)[2].splitlines()[0])
+    if "placeholder" in fields:
+        return f"{fields['placeholder']}\nhint: remove it from `placeholders` in [tool.gymkhana], or import it later"
+    module, package = fields["module"], fields["package"]
+    lines = [f"cannot import `{module}`: a component's CPython lacks it"]
+    hint = "import another module, or import this one in a function that your plugin does not call"
+    if package is not None:
+        lines = [f"package `{package}` cannot be in a component: `{module}` is native code"]
+        name = json.dumps(module.split(".")[0])
+        hint = (
+            f"use a package without it; if your plugin never calls it, add `placeholders = [{name}]` to [tool.gymkhana]"
+        )
+    lines += [f"  imported by {step}" for step in fields["steps"]]
+    return "\n".join([*lines, f"hint: {hint}"])
 
 
 def _entry(project: Project) -> str:
@@ -117,7 +143,7 @@ def _entry(project: Project) -> str:
     for kind in project.classes:
         lines.append(f"from gymkhana_sdk._component import {kind} as _{kind}_exports")
         lines.append(f"globals().update(_{kind}_exports.exports(_{kind}))")
-    return "\n".join([*lines, ""])
+    return base.prepared(lines)
 
 
 def main() -> int:

@@ -25,7 +25,7 @@ FREE = ("log", "random", "clock")
 
 _SCHEMA = 1
 _MAGIC = b"GYMK"
-_KEYS = ("namespace", "capabilities", "optional", "deterministic", "thoughts", *KINDS)
+_KEYS = ("namespace", "capabilities", "optional", "placeholders", "deterministic", "thoughts", *KINDS)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 # Semantic versioning: numbers without leading zeros, non-empty parts between dots, ASCII only.
 _NUMBER = r"(0|[1-9][0-9]*)"
@@ -33,6 +33,7 @@ _PART = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _VERSION = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_PART}(?:\.{_PART})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -57,6 +58,10 @@ class Project:
     deterministic: bool = True
     thoughts: bool = False
     """Whether the reward reads the thoughts of seats, as turns of the kind `OTHER`."""
+    placeholders: list[str] = field(default_factory=list)
+    """Modules that can be imported in the component and not used, such as `numpy`."""
+    dependencies: list[str] = field(default_factory=list)
+    """Requirements, whose installed packages are in the component: those of `[project]` and of `requirements.txt`."""
 
     @classmethod
     def read(cls, folder: Path) -> Project:
@@ -68,7 +73,12 @@ class Project:
             raise BuildError(f"`{path}` is missing: it must describe the plugin") from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BuildError(f"cannot read `{path}`: {error}") from error
-        return cls.of(document)
+        project = cls.of(document)
+        listed = folder / "requirements.txt"
+        if listed.is_file():
+            lines = listed.read_text(encoding="utf-8", errors="replace").splitlines()
+            project.dependencies = [*project.dependencies, *lines]
+        return project
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Project:
@@ -100,6 +110,8 @@ class Project:
             optional=optional,
             deterministic=_deterministic(table),
             thoughts=_thoughts(table),
+            placeholders=_placeholders(table),
+            dependencies=_dependencies(project),
             **texts,
         )
 
@@ -209,6 +221,20 @@ def _capabilities(table: dict[str, Any], key: str) -> list[str]:
         if names.count(name) > 1:
             raise BuildError(f"capability `{name}` is listed twice in `{key}`: remove one")
     return names
+
+
+def _placeholders(table: dict[str, Any]) -> list[str]:
+    names = table.get("placeholders", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) and _MODULE.fullmatch(name) for name in names):
+        raise _wrong("placeholders", "a list of modules", 'placeholders = ["numpy"]')
+    return names
+
+
+def _dependencies(project: dict[str, Any]) -> list[str]:
+    listed = project.get("dependencies", [])
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise BuildError('`dependencies` in [project] must be a list of requirements, such as `["sympy==1.14.0"]`')
+    return listed
 
 
 def _thoughts(table: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Modules that programs can import. A component contains only the modules imported at build time.
+"""Modules that a component has imported when it starts; others of the standard library are compiled at their import.
 
 Excluded are modules that need features missing in a component (terminals, processes, foreign functions), complete
 programs (`idlelib`, `test`, …) and modules missing in this build of CPython (`bz2`, `lzma`, `ssl`).
@@ -10,7 +10,6 @@ import contextlib
 import gc
 import importlib
 import pkgutil
-import struct
 import sys
 import types
 import warnings
@@ -55,12 +54,6 @@ def bake() -> None:
 
 
 def _bake_sympy() -> None:
-    # SymPy reads the size of `long` from `ctypes` once; the component's CPython lacks `ctypes`.
-    lacks_ctypes = sys.platform == "wasi"
-    if lacks_ctypes:
-        stub = types.ModuleType("ctypes")
-        vars(stub).update(c_long="long", sizeof=lambda kind: struct.calcsize("l"))
-        sys.modules["ctypes"] = stub
     import sympy
 
     with warnings.catch_warnings():
@@ -70,8 +63,6 @@ def _bake_sympy() -> None:
                 with contextlib.suppress(ImportError):  # Some modules need missing packages, such as NumPy.
                     importlib.import_module(module.name)
     exercise(sympy)
-    if lacks_ctypes:
-        del sys.modules["ctypes"]
 
 
 def exercise(sympy: types.ModuleType) -> None:

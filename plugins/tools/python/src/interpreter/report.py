@@ -33,8 +33,10 @@ def explain(error: BaseException, own: str) -> str:
 
 
 def _hint(error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        if error.name.split(".")[0] in _NETWORK_MODULES:
+    # A component names a module that it cannot have as `module`.
+    name = getattr(error, "module", None) or getattr(error, "name", None)
+    if isinstance(error, ModuleNotFoundError) and name:
+        if name.lstrip("_").split(".")[0] in _NETWORK_MODULES:
             return "\n(there is no network here)"
         return "\n(only Python's standard library and SymPy are here, and nothing can be installed)"
     if isinstance(error, SystemExit):

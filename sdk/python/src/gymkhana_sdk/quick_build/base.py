@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from ..manifest import BuildError
+from ..manifest import BuildError, Project
 from . import packages
 from .modules import Modules
 from .slot import FILLING, MARK, SLOT_BYTES, filled
@@ -44,17 +44,28 @@ class Base:
     """Modules of installed packages to import, and whether each has to be importable."""
     content: str = ""
     """Digest of the packages' files."""
+    dependencies: tuple[str, ...] = ()
+    """Requirements of the plugin."""
+    placeholders: tuple[str, ...] = ()
+    """Modules that the plugin declares as unused."""
 
     @classmethod
-    def of(cls, modules: Modules, interfaces: list[str], capabilities: list[str]) -> Base:
+    def of(cls, modules: Modules, interfaces: list[str], project: Project) -> Base:
         """Base that the modules of a plugin need."""
-        content = packages.digest(modules.roots) if modules.packages else ""
-        installed = tuple((name, is_text) for name, is_text in modules.packages)
-        standard = tuple(modules.standard)
-        return cls(tuple(modules.classes), tuple(interfaces), tuple(capabilities), standard, installed, content)
+        has_packages = modules.packages or project.dependencies
+        return cls(
+            kinds=tuple(modules.classes),
+            interfaces=tuple(interfaces),
+            capabilities=tuple(project.capabilities),
+            standard=tuple(modules.standard),
+            packages=tuple((name, is_text) for name, is_text in modules.packages),
+            content=packages.digest(modules.roots) if has_packages else "",
+            dependencies=tuple(project.dependencies),
+            placeholders=tuple(project.placeholders),
+        )
 
-    def entry(self) -> str:
-        """Source of the module that componentize-py exports."""
+    def imports(self) -> list[str]:
+        """Lines of source that import the modules."""
         lines = ["from contextlib import suppress"]
         # Some modules of the author's Python do not exist in the component's.
         lines += [f"with suppress(Exception):\n    import {name}" for name in self.standard]
@@ -70,10 +81,15 @@ class Base:
                 "        lacks += [f'{name}: {error!r}'] if is_text else []",
                 f"if lacks:\n    raise ImportError({LACKS!r} + ' ' + '; '.join(lacks))",
             ]
+        return lines
+
+    def entry(self) -> str:
+        """Source of the module that componentize-py exports."""
+        lines = self.imports()
         lines += [f"import gymkhana_sdk._component.{kind}" for kind in self.kinds]
         lines.append("from gymkhana_sdk._component import late")
         lines.append(f"globals().update(late.exports({self.interfaces!r}))")
-        return "\n".join([*lines, ""])
+        return prepared(lines)
 
     def digest(self) -> str:
         """SHA-256 in hexadecimal of everything that a base is made from."""
@@ -82,6 +98,14 @@ class Base:
         for file in sorted([*home.rglob("*.py"), *home.rglob("*.wit")]):
             hasher.update(f"\0{file.relative_to(home)}\0".encode() + file.read_bytes())
         return hasher.hexdigest()
+
+
+def prepared(lines: list[str]) -> str:
+    """Source of an entry module that runs these lines after the preparation of a component for packages."""
+    before = ["from gymkhana_sdk._packages import prepare", "prepare.begin()", "try:"]
+    after = ["except BaseException as error:", "    prepare.failed(error)", "prepare.finish()"]
+    indented = [f"    {line}" for text in lines for line in text.split("\n")]
+    return "\n".join([*before, *indented, *after, ""])
 
 
 def component(folder: Path, base: Base, modules: Modules, bundle: Callable[[str], bytes]) -> bytes | None:
