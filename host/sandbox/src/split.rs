@@ -112,7 +112,7 @@ impl<'a> SplitComponent<'a> {
             let mut core = CoreTypeSection::new();
             core.ty().module(&module_type(data)?);
             let mut import = ComponentImportSection::new();
-            import.import(&import_name(digest), ComponentTypeRef::Module(types));
+            import.import(import_name(digest), ComponentTypeRef::Module(types));
             component.section(&core).section(&import);
             types += 1;
         }

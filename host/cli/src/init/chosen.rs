@@ -87,7 +87,7 @@ fn described(
 }
 
 fn not_a(entry: &LockEntry, kind: &str) -> CliError {
-    CliError::user(format!("`{}` is no {kind}", entry.name)).with_hint(format!("host search {kind}"))
+    CliError::user(format!("`{}` is of another kind than {kind}", entry.name)).with_hint(format!("host search {kind}"))
 }
 
 /// The answer, if one was given.

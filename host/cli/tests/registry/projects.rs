@@ -96,8 +96,12 @@ fn mistakes_of_init_name_the_way_out() {
     assert!(told(&[]).contains("the project has no environment\nhint: name one with --environment"));
     let no_success = told(&["--environment", "word-problems"]);
     assert!(no_success.contains("nothing says which episodes of `gymkhana/word-problems` succeed\nhint: add a reward"));
-    assert!(told(&["--environment", "calculator"]).contains("`gymkhana/calculator` is no environment"));
-    assert!(told(&["--environment", "frozen-lake", "--tools", "answer-match"]).contains("is no tool"));
+    assert!(
+        told(&["--environment", "calculator"]).contains("`gymkhana/calculator` is of another kind than environment")
+    );
+    assert!(
+        told(&["--environment", "frozen-lake", "--tools", "answer-match"]).contains("is of another kind than tool")
+    );
     let unfit = told(&["--environment", "frozen-lake", "--rewards", "answer-match"]);
     assert!(unfit.contains("these plugins do not make a run: ") && unfit.contains("answer"), "{unfit}");
     assert!(!market.desk.path("mine").exists());

@@ -59,7 +59,7 @@ pub struct Shown {
     pub dry_run: bool,
 }
 
-/// Conducts a run to its end, or until a signal. Returns the ending and the exit code; a stop is told.
+/// Conducts a run to its end, or until a signal. Returns the ending and the exit code, and prints where a stopped run can continue.
 pub fn conduct(
     make: impl FnOnce(StopRequest) -> CliResult<RunRequest>,
     shown: Shown,
