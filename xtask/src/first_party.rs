@@ -50,6 +50,8 @@ pub struct FirstParty {
     pub name: String,
     /// Folder, relative to the repository.
     pub folder: PathBuf,
+    /// Whether its component is not built by cargo.
+    pub is_foreign: bool,
     pub notes: Notes,
 }
 
@@ -105,13 +107,12 @@ pub fn all(workspace: &Workspace) -> anyhow::Result<Vec<FirstParty>> {
     for part in Part::ALL {
         let place = Path::new("plugins").join(part.folder());
         for file in workspace.files(&[&place.display().to_string()])? {
-            let is_manifest = MANIFESTS.iter().any(|name| file.ends_with(name));
-            let Some(folder) = file.parent().filter(|folder| is_manifest && folder.parent() == Some(&place)) else {
-                continue;
-            };
+            let Some(manifest) = MANIFESTS.into_iter().find(|name| file.ends_with(name)) else { continue };
+            let Some(folder) = file.parent().filter(|folder| folder.parent() == Some(&place)) else { continue };
             let name = folder.file_name().context("a plugin's folder has a name")?.to_string_lossy().into_owned();
             let notes = Notes::of(&workspace.root.join(folder))?;
-            found.push(FirstParty { part, name, folder: folder.to_owned(), notes });
+            let is_foreign = manifest != MANIFESTS[0];
+            found.push(FirstParty { part, name, folder: folder.to_owned(), is_foreign, notes });
         }
     }
     Ok(found)

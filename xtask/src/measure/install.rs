@@ -10,7 +10,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
 
-use super::demo::PLUGINS;
 use super::first_run::first_point;
 use crate::processor;
 use crate::publish::dist;
@@ -66,19 +65,17 @@ pub fn run(workspace: &Workspace, from: From, dist: Option<&Path>) -> anyhow::Re
     ensure!(!home.exists(), "`{}` exists\nhint: remove it", home.display());
     let dist = dist.map_or_else(|| workspace.target.join("dist"), Path::to_owned);
     let dist = fs::canonicalize(&dist).with_context(|| format!("cannot read `{}`", dist.display()))?;
-    let done = Desk::new(&home, dist).and_then(|desk| desk.measure(workspace, from));
+    let done = Desk::new(&home, dist).and_then(|desk| desk.measure(from));
     // What stays in the folder of temporary files does no harm.
     let _ = fs::remove_dir_all(&home);
     done
 }
 
-/// What was installed, with what the demo needs.
+/// What was installed.
 struct Installed {
     /// All installed files.
     folder: PathBuf,
     host: PathBuf,
-    plugins: PathBuf,
-    run_file: PathBuf,
 }
 
 /// A user's new folder with a short path.
@@ -119,10 +116,10 @@ impl Desk {
         command
     }
 
-    fn measure(&self, workspace: &Workspace, from: From) -> anyhow::Result<()> {
+    fn measure(&self, from: From) -> anyhow::Result<()> {
         let (begin, since) = (SystemTime::now().duration_since(UNIX_EPOCH)?, Instant::now());
         let installed = match from {
-            From::Packages => self.install_packages(workspace)?,
+            From::Packages => self.install_packages()?,
             From::Archive => self.install_archive()?,
         };
         let (install, size) = (since.elapsed(), size(&installed.folder)?);
@@ -144,8 +141,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Installs the wheels. They have no plugins: those of the build are used.
-    fn install_packages(&self, workspace: &Workspace) -> anyhow::Result<Installed> {
+    /// Installs the wheels.
+    fn install_packages(&self) -> anyhow::Result<Installed> {
         let environment = self.home.join("environment");
         execute(self.command("python3").args(["-m", "venv"]).arg(&environment))?;
         let mut pip = self.command("environment/bin/python");
@@ -154,29 +151,19 @@ impl Desk {
         let mut torch = self.command("environment/bin/python");
         let has_torch = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
         ensure!(!torch.args(["-c", has_torch]).status()?.success(), "`torch` is installed");
-        Ok(Installed {
-            folder: environment.join("lib"),
-            host: environment.join("bin/host"),
-            plugins: workspace.target.join("plugins"),
-            run_file: workspace.root.join(dist::RUN_FILE),
-        })
+        Ok(Installed { folder: environment.join("lib"), host: environment.join("bin/host") })
     }
 
     fn install_archive(&self) -> anyhow::Result<Installed> {
         let archive = self.dist.join(format!("gymkhana-{}-{}.tar.gz", dist::VERSION, dist::SYSTEM));
         execute(self.command("sh").arg(self.dist.join("install.sh")).arg("--archive").arg(archive))?;
         let folder = self.home.join(".local/share/gymkhana");
-        let run_file = folder.join(Path::new(dist::RUN_FILE).file_name().context("the run file has no name")?);
-        let host = self.home.join(".local/bin/host");
-        Ok(Installed { plugins: folder.join("plugins"), folder, host, run_file })
+        Ok(Installed { folder, host: self.home.join(".local/bin/host") })
     }
 
-    /// Runs the demo's run file.
+    /// Runs the demo, with the installation's plugins.
     fn train(&self, installed: &Installed) -> anyhow::Result<()> {
-        let plugins = PLUGINS.map(|name| installed.plugins.join(format!("{name}.wasm")).to_string_lossy().into_owned());
-        let mut command = self.command(&installed.host.to_string_lossy());
-        command.args(["run", "--plugins", &plugins.join(",")]).arg(&installed.run_file).args(["--out", "run"]);
-        execute(&mut command)
+        execute(self.command(&installed.host.to_string_lossy()).args(["demo", "--out", "run"]))
     }
 }
 

@@ -146,7 +146,7 @@ mod tests {
     use crate::first_party::{Needs, Notes};
 
     fn plugin(part: Part, name: &str, notes: Notes) -> FirstParty {
-        FirstParty { part, name: name.to_owned(), folder: name.into(), notes }
+        FirstParty { part, name: name.to_owned(), folder: name.into(), is_foreign: false, notes }
     }
 
     fn command(plugin: &FirstParty, all: &[FirstParty]) -> anyhow::Result<String> {

@@ -260,7 +260,8 @@ mod tests {
             setup: Some("lines".to_owned()),
             ..Notes::default()
         };
-        let plugin = FirstParty { part, name: "find".to_owned(), folder: "plugins/tools/find".into(), notes };
+        let plugin =
+            FirstParty { part, name: "find".to_owned(), folder: "plugins/tools/find".into(), is_foreign: false, notes };
         let example = Some(Shown {
             command: "host plugin play $P/find.wasm".to_owned(),
             files: vec![("a".to_owned(), "```".to_owned())],

@@ -14,6 +14,7 @@ them in the child, or pickle them.
 
 import atexit as _atexit
 import sys as _sys
+from os import environ as _environ
 from pathlib import Path as _Path
 
 from . import errors, runs
@@ -43,6 +44,11 @@ def _end() -> None:
 
 
 _atexit.register(_end)
+
+_share = _Path(__file__).parents[1] / "gymkhana_rl_train" / "share" / "gymkhana"
+if _share.is_dir():
+    # The registry of the first-party plugins, installed with the trainer. A user's variable wins.
+    _environ.setdefault("GYMKHANA_SHARE", str(_share))
 
 if _sys.executable:
     # A component can make the compiler use time and memory without bound, or end it.

@@ -1,43 +1,47 @@
-//! The archive: programs, libtorch, first-party plugins and the demo's run file, in one folder that can be moved.
+//! The archive: programs, libtorch, the registry of the first-party plugins and the demo's run file, in one folder that can
+//! be moved.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 
 use super::programs::Programs;
 use super::{Release, VERSION, copy, copy_folder};
-use crate::setup::registry::is_first_party;
+use crate::setup::registry::{CONFIG, InstalledRegistry, mapping};
 use crate::setup::{PROGRAMS, SECOND_NAME};
 use crate::step::execute;
-use crate::workspace::Workspace;
 
 /// The demo's run file.
-pub const RUN_FILE: &str = "examples/runs/word-problems.toml";
+const RUN_FILE: &str = "examples/runs/word-problems.toml";
 
 /// File with the version, by which the installer recognises an installation.
 const VERSION_FILE: &str = "gymkhana-version";
-
-/// The first-party plugin in Python, which is no package of cargo.
-const PYTHON_PLUGIN: &str = "python";
 
 /// What an installation of the trainer holds.
 pub struct Parts<'a> {
     pub programs: &'a Programs,
     /// Folder of libtorch.
     pub libtorch: &'a Path,
+    /// Registry of the first-party plugins.
+    pub registry: &'a InstalledRegistry,
 }
 
 impl Parts<'_> {
-    /// Puts `bin` and `libtorch` into a folder. The second name is a link in an archive; wheels cannot hold links.
+    /// Puts `bin`, `libtorch` and `share/gymkhana` into a folder. The second name is a link in an archive; wheels cannot
+    /// hold links.
     pub fn place(&self, folder: &Path) -> anyhow::Result<()> {
         let bin = folder.join("bin");
         fs::create_dir_all(&bin).with_context(|| format!("cannot create `{}`", bin.display()))?;
         for name in PROGRAMS {
             copy(&self.programs.folder.join(name), &bin.join(name))?;
         }
+        let share = folder.join("share/gymkhana");
+        fs::create_dir_all(&share).with_context(|| format!("cannot create `{}`", share.display()))?;
+        copy_folder(&self.registry.files, &share.join("registry"))?;
+        fs::write(share.join(CONFIG), mapping("registry", &self.registry.root))?;
         copy_folder(self.libtorch, &folder.join("libtorch"))
     }
 }
@@ -48,7 +52,6 @@ pub fn pack(release: &Release<'_>, parts: &Parts<'_>) -> anyhow::Result<PathBuf>
     let folder = release.folder("archive")?.join(&name);
     parts.place(&folder)?;
     symlink(PROGRAMS[0], folder.join("bin").join(SECOND_NAME))?;
-    add_plugins(release.workspace, &folder.join("plugins"))?;
     for file in ["LICENSE", RUN_FILE] {
         let to = folder.join(Path::new(file).file_name().context("a file has no name")?);
         copy(&release.workspace.root.join(file), &to)?;
@@ -57,14 +60,6 @@ pub fn pack(release: &Release<'_>, parts: &Parts<'_>) -> anyhow::Result<PathBuf>
     let archive = release.out.join(format!("{name}.tar.gz"));
     tar(release, &folder, &archive)?;
     Ok(archive)
-}
-
-fn add_plugins(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
-    fs::create_dir(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
-    let packages = workspace.packages.iter().filter(|package| is_first_party(&package.folder));
-    let names: Vec<&str> = packages.map(|package| package.name.as_str()).chain([PYTHON_PLUGIN]).collect();
-    ensure!(names.len() > 1, "the repository has no plugins");
-    names.iter().try_for_each(|name| copy(&workspace.component(name), &folder.join(format!("{name}.wasm"))))
 }
 
 /// Packs a folder under its own name. Two archives of the same files are equal.

@@ -22,8 +22,6 @@ use crate::tools::ensure_python;
 use crate::workspace::Workspace;
 use crate::{docs, foreign, setup};
 
-pub use archive::RUN_FILE;
-
 /// Locked tools: run paths, and independent checks.
 const TOOLS: &str = include_str!("../../../requirements/dist.txt");
 
@@ -87,10 +85,15 @@ pub fn run(workspace: &Workspace, request: &Request) -> anyhow::Result<()> {
     empty(&release.out)?;
     let libtorch = step("dist: libtorch", || library::prepare(&release))?;
     let programs = programs::prepare(&release, request.programs.as_deref())?;
-    let parts = archive::Parts { programs: &programs, libtorch: &libtorch };
+    let registry = step("dist: registry", || make_registry(workspace, "archive", |_| true))?;
+    let parts = archive::Parts { programs: &programs, libtorch: &libtorch, registry: &registry };
     let archive = step("dist: archive", || archive::pack(&release, &parts))?;
     step("dist: installer", || installer::write(&release, &archive, &programs.glibc))?;
-    step("dist: wheel of the trainer", || train_wheel::pack(&release, &parts))?;
+    // The interpreter of Python would make the installed package larger than its limit.
+    let registry = step("dist: registry of the wheel", || make_registry(workspace, "wheel", |name| name != "python"))?;
+    step("dist: wheel of the trainer", || {
+        train_wheel::pack(&release, &archive::Parts { registry: &registry, ..parts })
+    })?;
     add_wheel(&release, request.wheel.as_deref())?;
     step("dist: SDK for Python", || build_sdk(workspace, &[], &release.out))?;
     step("dist: SDK for JavaScript", || pack_js(workspace, &release.out))?;
@@ -105,6 +108,15 @@ pub fn run(workspace: &Workspace, request: &Request) -> anyhow::Result<()> {
         check::run(&release, &components)?;
     }
     report(&release)
+}
+
+/// Makes a registry in a folder that is kept, since the conformance suite of all plugins takes minutes.
+fn make_registry(
+    workspace: &Workspace,
+    of: &str,
+    is_wanted: fn(&str) -> bool,
+) -> anyhow::Result<setup::registry::InstalledRegistry> {
+    setup::registry::make(workspace, workspace.target.join("dist-registry").join(of), is_wanted)
 }
 
 /// Builds the plugins of a release, and the programs as tests run them.
