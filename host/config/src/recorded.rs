@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use crate::error::RunFileError;
 use crate::run_file::RunFile;
 
-/// Names of the stages that programs of version 0.1 wrote and did not play, with the words of their recorders.
+/// Names of the stages `rl` that programs of version 0.1 wrote and did not play, with the words of their recorders.
 const STAGES: [(&str, &str); 3] = [("served", "server"), ("gateway", "gateway"), ("play", "program")];
 
 impl RunFile {
@@ -36,10 +36,16 @@ fn upgrade(mut file: Table) -> Option<Table> {
     (moved || of_server.is_some()).then_some(file)
 }
 
-/// The server that wrote a file: the name of its only stage.
+/// Key of stages `rl` in all resolved files since 0.2.
+const SINCE_0_2: &str = "step_divergence";
+
+/// The server that wrote a file: the name of its only stage, which a user may also have given to one of a present file.
 fn recorder_of(file: &Table) -> Option<&'static str> {
     let [stage] = &file.get("stages")?.as_array()?[..] else { return None };
-    let name = stage.get("name")?.as_str().filter(|_| stage.get("steps").and_then(Value::as_integer) == Some(1))?;
+    let is_forged = stage.get("steps").and_then(Value::as_integer) == Some(1)
+        && stage.get("kind").and_then(Value::as_str) == Some("rl")
+        && stage.get(SINCE_0_2).is_none();
+    let name = stage.get("name")?.as_str().filter(|_| is_forged)?;
     STAGES.into_iter().find_map(|(stage, recorder)| (stage == name).then_some(recorder))
 }
 
@@ -113,6 +119,12 @@ mod tests {
             let stage = format!("{OLD}\n[[stages]]\nkind = 'rl'\nname = '{name}'\nsteps = 1");
             let file = RunFile::parse_recorded(&stage, "run.toml", &[]).unwrap();
             assert_eq!((file.stages.len(), file.recorder), (0, Some(recorder)), "{name}");
+            // A user's stage of that name, in a present folder.
+            let present =
+                format!("success = 'environment.success'\n[[stages]]\nkind = 'rl'\nname = '{name}'\nsteps = 1");
+            let resolved = RunFile::parse(&present, "run.toml", &[]).unwrap().resolved().unwrap();
+            let file = RunFile::parse_recorded(&resolved, "run.toml", &[]).unwrap();
+            assert_eq!((file.stages.len(), file.recorder), (1, None), "{name}");
         }
     }
 }
