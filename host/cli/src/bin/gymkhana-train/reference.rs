@@ -96,6 +96,8 @@ fn argument_row(argument: &Arg) -> String {
     };
     let name = [name, values.join(" ")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
     let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
+    // The short help is a phrase, and the paragraphs after it are sentences.
+    let help = help.replacen("\n\n", ". ", 1);
     let choices: Vec<String> =
         argument.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
     let choices =
