@@ -2,7 +2,8 @@
 //!
 //! A component of componentize-py has the interpreter as a core module of its own, equal in all plugins, beside a module
 //! with the initial memory. The component that remains imports the large modules without data, and the linker passes
-//! their compiled form. The plugin's digest is that of the whole component.
+//! their compiled form. The plugin's digest is that of the whole component
+//! ([117](../../../docs/explanation/decisions/117-shared-runtimes.md)).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
