@@ -257,7 +257,7 @@ mod tests {
     fn runtime(extra: &str) -> String {
         let filler: String = (0..9000).map(|number| format!("(func (drop (i32.const {number})))\n")).collect();
         format!(
-            r#"(core module $runtime
+            r#"(core module $runtime (@name "runtime")
                 (type $get (func (result i32)))
                 (import "env" "memory" (memory 1))
                 (import "env" "table" (table 2 funcref))
