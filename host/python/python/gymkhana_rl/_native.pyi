@@ -316,7 +316,7 @@ def play(
     """Plays groups under the rules of a run file. `gymkhana_rl.play` makes the run file from its arguments."""
 
 
-def command_line(arguments: Sequence[str], name: str = "host") -> int:
+def command_line(arguments: Sequence[str], name: str = ...) -> int:
     """Runs the command line under a name of the program; ends the process for help and wrong arguments."""
 
 def compile_with(interpreter: str, script: str) -> None:
