@@ -15,6 +15,9 @@ use site::Api;
 /// Locked requirements of the Python documentation.
 const PDOC: &str = include_str!("../../requirements/pdoc.txt");
 
+/// The native module of the Python package, whose library has another name and whose users read Python.
+const PYTHON_MODULE: &str = "gymkhana-python";
+
 /// Sets up and builds all documentation into `target/docs/site`.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     setup::run(workspace)?;
@@ -46,7 +49,8 @@ pub fn run_pages(workspace: &Workspace) -> anyhow::Result<()> {
 fn api(workspace: &Workspace) -> Api<'_> {
     let out = workspace.target.join("docs");
     let (python, js) = (out.join("python"), out.join("js"));
-    Api { rust: workspace.target.join("doc"), crates: crates(workspace), python, js }
+    let linked = crates(workspace).into_iter().filter(|name| *name != PYTHON_MODULE).collect();
+    Api { rust: workspace.target.join("doc"), crates: linked, python, js }
 }
 
 /// Names of the documented packages.
