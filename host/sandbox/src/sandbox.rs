@@ -230,11 +230,9 @@ impl Sandbox {
         bytes: &[u8],
     ) -> Result<CompiledPlugin, CompileError> {
         let heavy = Weight::Heavy;
-        let Some(remaining) = split.remaining() else {
-            let component = self.code(profile, digest, plugin, heavy, || bytes.into())?;
-            return Ok(CompiledPlugin::whole(component));
-        };
-        let component = self.code(profile, SplitComponent::key(digest), plugin, heavy, || remaining.into())?;
+        // A component that cannot import its modules is compiled whole, and does not use those that are linked.
+        let remaining = || split.remaining().map_or_else(|| bytes.into(), Cow::from);
+        let component = self.code(profile, SplitComponent::key(digest), plugin, heavy, remaining)?;
         let modules = split.modules().map(|(digest, module)| {
             let compiled = once(&self.shared.modules, digest, || {
                 self.code(profile, digest, SHARED_MODULE, heavy, || module.into())

@@ -71,10 +71,9 @@ impl<'a> SplitComponent<'a> {
             match section.number {
                 MODULE => {
                     let shape = Shape::of(content)?;
-                    let digest = Digest::of(content);
                     let is_cut = content.len() >= LEAST_BYTES && !shape.has_data && shape.memories == 0;
                     // A second import could not have the same name.
-                    section.cut = (is_cut && seen.insert(digest)).then_some(digest);
+                    section.cut = is_cut.then(|| Digest::of(content)).filter(|digest| seen.insert(*digest));
                     shapes.push(shape);
                 }
                 // Its instances would count too.

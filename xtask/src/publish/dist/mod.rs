@@ -134,7 +134,7 @@ fn add_wheel(release: &Release<'_>, built: Option<&Path>) -> anyhow::Result<()> 
     let name = wheel.file_name().context("the wheel has no name")?;
     let wanted = format!("gymkhana_rl-{VERSION}-");
     if !name.to_string_lossy().starts_with(&wanted) {
-        bail!("`{}` is no wheel of gymkhana-rl {VERSION}\nhint: build it by `cargo xtask wheel`", wheel.display());
+        bail!("`{}` is not a wheel of gymkhana-rl {VERSION}\nhint: build it by `cargo xtask wheel`", wheel.display());
     }
     copy(&wheel, &release.out.join(name))
 }
