@@ -60,6 +60,14 @@ pub enum JsonClientError {
     },
 }
 
+impl JsonClientError {
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub fn may_recover(&self) -> bool {
+        matches!(self, Self::Failed { .. })
+    }
+}
+
 /// A body that is not JSON.
 #[derive(Debug, Clone)]
 pub struct RawBody {
@@ -97,6 +105,8 @@ pub struct JsonClient {
     on_status: StatusSink,
     /// Whether the last request failed; the change is reported once.
     down: AtomicBool,
+    /// Whether a connection failed since the last look.
+    interrupted: AtomicBool,
 }
 
 impl std::fmt::Debug for JsonClient {
@@ -112,13 +122,18 @@ impl JsonClient {
     /// If the client cannot be set up.
     pub fn new(url: Url, key: Option<Secret>, on_status: StatusSink) -> Result<Self, ClientError> {
         let client = checked_client(reachable(&url, key.as_ref()))?;
-        Ok(Self { url, key, client, on_status, down: AtomicBool::new(false) })
+        Ok(Self { url, key, client, on_status, down: AtomicBool::new(false), interrupted: AtomicBool::new(false) })
     }
 
     /// URL of the server.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
+    }
+
+    /// Whether a request got no answer since the last call of this method: the server may have been started again.
+    pub fn take_interruption(&self) -> bool {
+        self.interrupted.swap(false, Ordering::Relaxed)
     }
 
     /// Sends a GET request and parses the answer with `read`.
@@ -233,7 +248,10 @@ impl JsonClient {
         };
         let mut response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return transient(root_cause(&error)),
+            Err(error) => {
+                self.interrupted.store(true, Ordering::Relaxed);
+                return transient(root_cause(&error));
+            }
         };
         let status = response.status();
         let pause = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());

@@ -58,3 +58,11 @@ pub enum ServerError {
         problem: String,
     },
 }
+
+impl ServerError {
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub fn may_recover(&self) -> bool {
+        matches!(self, Self::Fault { fault, .. } if fault.may_recover())
+    }
+}

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gymkhana_chat::{ChatError, ChatFormat};
 use gymkhana_net::{JsonClient, JsonClientError, RequestPolicy, Secret, StatusSink};
 use gymkhana_policy::{
-    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest,
+    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest, ServerFailure,
 };
 use gymkhana_record::{Sampled, Seed};
 use serde_json::Value;
@@ -68,7 +68,7 @@ pub struct ServerPolicy {
     /// Whether this process pushed that version.
     pushed: AtomicBool,
     /// Failure of the last request, if it failed.
-    last_failure: Mutex<Option<String>>,
+    last_failure: Mutex<Option<ServerFailure>>,
     context: usize,
     /// Folder or name of the model that the server was started with, if it reports it.
     started_with: Option<String>,
@@ -243,8 +243,18 @@ impl ServerPolicy {
 
     /// Failure of the last request; `None` while the server answers.
     #[must_use]
-    pub fn gave_up(&self) -> Option<String> {
+    pub fn gave_up(&self) -> Option<ServerFailure> {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether a request got no answer since the last call of this method.
+    pub fn take_interruption(&self) -> bool {
+        self.api.take_interruption()
+    }
+
+    /// Forgets which weights the server has, as after an outage in which it may have been started again.
+    pub fn forget_weights(&self) {
+        self.pushed.store(false, Ordering::Release);
     }
 
     /// Version that this process pushed last, if any.
@@ -302,14 +312,14 @@ impl ServerPolicy {
     /// Stores the outcome of a request and adds the server's URL to a failure.
     fn outcome<T>(&self, outcome: Result<T, RequestError>) -> Result<T, PolicyError> {
         let outcome = outcome.map_err(|error| {
-            let problem = match error {
-                RequestError::Fault(fault) => fault.to_string(),
-                RequestError::Unfit(problem) => problem,
+            let (problem, may_recover) = match error {
+                RequestError::Fault(fault) => (fault.to_string(), fault.may_recover()),
+                RequestError::Unfit(problem) => (problem, false),
             };
-            format!("the policy server at {}: {problem}", self.settings.url)
+            ServerFailure { text: format!("the policy server at {}: {problem}", self.settings.url), may_recover }
         });
         *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = outcome.as_ref().err().cloned();
-        outcome.map_err(PolicyError::Server)
+        outcome.map_err(|failure| PolicyError::Server(failure.text))
     }
 
     /// Creates the record of tokens. A server does not report entropies; the negative log-probability of the sampled token

@@ -125,6 +125,15 @@ pub enum PolicyError {
     NoReply(String),
 }
 
+/// Failure of the last request to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFailure {
+    /// What failed and why; it names the server.
+    pub text: String,
+    /// Whether the same request may succeed later: the server was silent or overloaded, and did not refuse.
+    pub may_recover: bool,
+}
+
 /// Generates tokens, and scores given tokens.
 pub trait Policy: Send + Sync {
     /// Continues a conversation.

@@ -226,6 +226,13 @@ impl EpisodeRecord {
         self.forks.last().and_then(|fork| fork.turns.get(seat as usize)).copied().unwrap_or(0)
     }
 
+    /// Whether the episode was dropped because something outside of the plugins failed: the host, a model, a remote tool.
+    /// Played again, it may succeed.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.ending == Ending::Dropped && self.failures.iter().any(|failure| failure.kind.is_hosts())
+    }
+
     /// Number of tokens that the policies sampled.
     #[must_use]
     pub fn sampled_tokens(&self) -> usize {

@@ -113,6 +113,8 @@ pub mod rl {
             components of rewards such as `answer-match.calls` count too";
         MALFORMED_CALLS = "malformed_calls", "calls per episode", "mean number of calls that could not be parsed";
         FAILURES = "failures", "episodes", "episodes with at least one recorded failure";
+        DROPPED = "dropped", "episodes", "episodes left out because the infrastructure failed in every attempt; those \
+            of groups that dynamic sampling replaced and of rounds that an outage repeated count too";
         TASKS_RESTING = "tasks_resting", "tasks", "tasks that the sampler `difficulty` leaves out at present";
         SAMPLER_PHASE = "sampler_phase", "", "phase of the sampler `staged`, from 0";
         STALENESS_MAX = "staleness_max", "training steps", "maximum staleness of the sampled tokens";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gymkhana_config::{RunFile, TrainerSection};
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
-use gymkhana_policy::Policy;
+use gymkhana_policy::{Policy, ServerFailure};
 use gymkhana_record::StepMetrics;
 use gymkhana_trainer::{ModelFiles, RlData, RlSettings, SftSettings, StageModels, Weighted};
 
@@ -42,7 +42,7 @@ impl RemoteTrainer {
         match *self {}
     }
 
-    pub(crate) fn gave_up(&self) -> Option<String> {
+    pub(crate) fn gave_up(&self) -> Option<ServerFailure> {
         match *self {}
     }
 

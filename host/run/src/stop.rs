@@ -55,7 +55,9 @@ pub struct Stopped {
 pub(crate) enum Halt {
     /// A [`StopRequest`].
     Stopped,
-    /// An error.
+    /// An outage that lasted too long. The run has a position, as after a stop.
+    Outage(RunError),
+    /// Another error.
     Failed(RunError),
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gymkhana_net::{JsonClientError, Received};
 use gymkhana_policy::{
-    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop,
+    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, ServerFailure, Stop,
 };
 use gymkhana_record::Sampled;
 use prost::Message as _;
@@ -30,7 +30,7 @@ pub struct TinkerPolicy {
     vocabulary: usize,
     context: usize,
     /// Failure of the last request, if it failed.
-    last_failure: Mutex<Option<String>>,
+    last_failure: Mutex<Option<ServerFailure>>,
 }
 
 impl TinkerPolicy {
@@ -62,7 +62,7 @@ impl TinkerPolicy {
 
     /// Failure of the last request; `None` while the server answers.
     #[must_use]
-    pub fn gave_up(&self) -> Option<String> {
+    pub fn gave_up(&self) -> Option<ServerFailure> {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -97,9 +97,12 @@ impl TinkerPolicy {
 
     /// Stores the outcome of a request and adds the server's URL to a failure.
     fn outcome<T>(&self, outcome: Result<T, JsonClientError>) -> Result<T, PolicyError> {
-        let outcome = outcome.map_err(|error| format!("the Tinker server at {}: {error}", self.client.url()));
+        let outcome = outcome.map_err(|error| ServerFailure {
+            text: format!("the Tinker server at {}: {error}", self.client.url()),
+            may_recover: error.may_recover(),
+        });
         *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = outcome.as_ref().err().cloned();
-        outcome.map_err(PolicyError::Server)
+        outcome.map_err(|failure| PolicyError::Server(failure.text))
     }
 
     fn check_length(&self, tokens: usize) -> Result<(), PolicyError> {

@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::peer::shape::same_shape;
 use crate::peer::{MODEL, Mischief, Peer, chat, settings, write_model};
 use gymkhana_net::{RequestPolicy, Retry, Secret};
-use gymkhana_policy::{Conversation, GenerateRequest, Policy, PolicyError, Sampling, ScoreRequest, Stop};
+use gymkhana_policy::{
+    Conversation, GenerateRequest, Policy, PolicyError, Sampling, ScoreRequest, ServerFailure, Stop,
+};
 use gymkhana_policy_server::{Protocol, ServerError, ServerPolicy, ServerSettings};
 use gymkhana_record::Seed;
 use gymkhana_trainer::Trainer;
@@ -305,7 +307,7 @@ async fn faults_are_retried_up_to_the_limit() {
             assert!(matches!(&error, PolicyError::Server(message) if message.contains(&peer.url())), "{error}");
             assert!(error.to_string().contains(words), "{protocol:?}: `{error}` does not say `{words}`");
             assert_eq!(peer.requests().len(), 3, "{protocol:?}: {words}");
-            assert_eq!(served.gave_up(), Some(error.to_string()));
+            assert_eq!(served.gave_up(), Some(ServerFailure { text: error.to_string(), may_recover: true }));
         }
         assert_eq!(served.generate(asked()).await.as_ref(), Ok(&sound), "it continues");
         assert_eq!(served.gave_up(), None);

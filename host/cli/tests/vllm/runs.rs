@@ -12,6 +12,7 @@ success = "environment.success"
 limits = { turns = 8, reply_tokens = 2 }
 evaluation = { tasks = 2 }
 environment = { options = { opening = 4 } }
+failures = { outage_seconds = 1 }
 
 [policy]
 checkpoint = "model"

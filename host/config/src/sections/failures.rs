@@ -20,10 +20,15 @@ pub struct FailuresSection {
     /// Retries of an episode after a failure of the host or a model.
     #[schemars(range(max = 100))]
     pub retries: u32,
+    /// Maximum duration, in seconds, of an outage: a step or an evaluation whose episodes are all lost to failures of the
+    /// host, a model or a remote tool is played again after pauses of up to a minute. After this time the run ends, and
+    /// can be resumed.
+    #[schemars(range(min = 0, max = 86_400))]
+    pub outage_seconds: f64,
 }
 
 impl Default for FailuresSection {
     fn default() -> Self {
-        Self { provoked: ProvokedReward::Least, limit: 0.2, retries: 2 }
+        Self { provoked: ProvokedReward::Least, limit: 0.2, retries: 2, outage_seconds: 600.0 }
     }
 }

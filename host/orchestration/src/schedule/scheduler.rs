@@ -219,9 +219,65 @@ impl InFlight {
         self.awaited.saturating_sub(arrived.filter(usable).count()).min(under_way)
     }
 
+    /// Places of required groups of which the infrastructure has lost every episode; none if other groups were played,
+    /// unless `server_failed`.
+    #[must_use]
+    pub fn lost(&self, server_failed: bool) -> Vec<usize> {
+        let is_usable = |group: &Vec<EpisodeRecord>| group.iter().any(|record| record.ending != Ending::Dropped);
+        let is_lost = |group: &Vec<EpisodeRecord>| !group.is_empty() && group.iter().all(EpisodeRecord::is_lost);
+        let played = self.groups.iter().flatten().filter(|group| is_usable(group)).count();
+        let required = self.awaited.saturating_sub(played);
+        if required == 0 || !(server_failed || required == self.awaited) {
+            return vec![];
+        }
+        let places = (0..).zip(&self.groups).filter(|(_, group)| group.as_ref().is_some_and(is_lost));
+        places.map(|(place, _)| place).take(required).collect()
+    }
+
     /// Finished groups, in the order of their tasks.
     #[must_use]
     pub fn into_groups(self) -> Vec<Vec<EpisodeRecord>> {
         self.groups.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gymkhana_record::{Boundary, CallSite, Failure, FailureKind};
+
+    use super::*;
+
+    /// An episode that ended, and one that a failure of this kind dropped in every attempt.
+    fn episode(failure: Option<FailureKind>) -> EpisodeRecord {
+        let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 };
+        let ending = if failure.is_some() { Ending::Dropped } else { Ending::Terminated };
+        let mut record = EpisodeRecord::new(id, TaskRef { split: "train".to_owned(), index: 0 }, Seed(0), ending);
+        let failed =
+            |kind| Failure { at: Boundary::Model, kind, call_site: CallSite::Score, message: "as asked".to_owned() };
+        record.failures = failure.map(failed).into_iter().collect();
+        record
+    }
+
+    /// Finished groups, of which `awaited` are required.
+    fn finished(groups: &[&[Option<FailureKind>]], awaited: usize) -> InFlight {
+        let group = |members: &&[Option<FailureKind>]| Some(members.iter().copied().map(episode).collect());
+        InFlight { groups: groups.iter().map(group).collect(), awaited, handles: vec![] }
+    }
+
+    #[test]
+    fn groups_are_lost_if_the_infrastructure_failed_in_all_their_episodes() {
+        let (sound, down, trap) = (None, Some(FailureKind::Fault), Some(FailureKind::Trap));
+        let lost =
+            |groups: &[&[Option<FailureKind>]], awaited, server_failed| finished(groups, awaited).lost(server_failed);
+        assert_eq!(lost(&[&[down, down], &[down]], 2, false), [0, 1]);
+        // Other groups were played: only a server that does not answer is waited for.
+        assert_eq!(lost(&[&[down], &[sound, down]], 2, false), [0; 0]);
+        assert_eq!(lost(&[&[down], &[sound, down]], 2, true), [0]);
+        // A plugin that fails before the first turn would fail again.
+        assert_eq!(lost(&[&[trap, trap], &[trap]], 2, true), [0; 0]);
+        // An oversampled group replaces a lost one.
+        assert_eq!(lost(&[&[down], &[sound], &[sound]], 2, true), [0; 0]);
+        assert_eq!(lost(&[&[down], &[sound], &[down]], 2, true), [0]);
+        assert_eq!(lost(&[], 0, true), [0; 0]);
     }
 }

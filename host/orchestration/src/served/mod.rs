@@ -51,7 +51,7 @@ impl ServedSeats {
     /// Failure of the server's last request; `None` while it answers.
     #[must_use]
     pub fn gave_up(&self) -> Option<String> {
-        self.policy.client().gave_up()
+        self.policy.client().gave_up().map(|failure| failure.text)
     }
 }
 

@@ -234,7 +234,8 @@ async fn play(
         }
         done += 1;
         let success = Some(SuccessRate::SoFar { solved, played });
-        progress.at(done, &ProgressFigures { success, others: failed_figure(failures.total.failed) });
+        let others = failed_figure(failures.tally.episodes, failures.tally.dropped);
+        progress.at(done, &ProgressFigures { success, others });
     }
     // In the order of tasks, so that sums do not depend on timing.
     ended.sort_by_key(|(place, _)| *place);

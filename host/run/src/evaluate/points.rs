@@ -186,7 +186,7 @@ impl TrainingRun {
         let batch = GroupBatch::of_single_episodes(phase, step, tasks, sampling);
         // Weights in training come back before a stop or an error can save them.
         self.use_average(self.file.evaluation.weights == EvaluatedWeights::Average).await?;
-        let groups = self.play(&batch, Some(&*progress)).await;
+        let groups = self.play(batch, Some(&*progress)).await;
         self.use_average(false).await?;
         let groups = groups?;
         if point == EvalPoint::Before {

@@ -11,7 +11,7 @@ use gymkhana_config::{LossReduction, RunFile, TrainerSection};
 use gymkhana_orchestration::grants::secret;
 use gymkhana_orchestration::server::status_sink;
 use gymkhana_orchestration::{Classify, OnHost, Reporter, RunError, RunResult};
-use gymkhana_policy::Policy;
+use gymkhana_policy::{Policy, ServerFailure};
 use gymkhana_record::step_metrics::{rl, sft};
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_tinker::{
@@ -114,7 +114,7 @@ impl RemoteTrainer {
     }
 
     /// Failure of the last request for tokens; `None` while the server answers.
-    pub(crate) fn gave_up(&self) -> Option<String> {
+    pub(crate) fn gave_up(&self) -> Option<ServerFailure> {
         self.policy.client().gave_up()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_orchestration::{Classify, RunError, RunResult};
-use gymkhana_policy::Policy;
+use gymkhana_policy::{Policy, ServerFailure};
 use gymkhana_record::StepMetrics;
 use gymkhana_trainer::{ModelFiles, RlData, RlSettings, SftSettings, StageModels, Trainer, Weighted};
 
@@ -75,7 +75,7 @@ impl ModelTrainer {
     }
 
     /// Failure of the last request to a server; `None` while it answers, or without one.
-    pub fn gave_up(&self) -> Option<String> {
+    pub fn gave_up(&self) -> Option<ServerFailure> {
         match self {
             Self::Own(_) => None,
             Self::Remote(remote) => remote.gave_up(),

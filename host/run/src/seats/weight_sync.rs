@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_policy::Policy;
-use gymkhana_policy_server::{Protocol, ServerPolicy};
+use gymkhana_policy_server::{Protocol, ServerError, ServerPolicy};
 use gymkhana_trainer::{ModelConfig, Trainer};
 
 use crate::seats::SeatPolicies;
@@ -43,9 +43,38 @@ pub(crate) fn check_served(seats: &SeatPolicies, file: &RunFile) -> RunResult<()
     }
 }
 
+/// Failure of a weight update.
+pub(crate) enum UpdateError {
+    /// The server did not answer, and may do so later.
+    Silent(ServerError),
+    /// The run cannot go on.
+    Failed(RunError),
+}
+
+impl From<RunError> for UpdateError {
+    fn from(error: RunError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<ServerError> for UpdateError {
+    fn from(error: ServerError) -> Self {
+        if error.may_recover() { Self::Silent(error) } else { Self::Failed(RunError::user(error)) }
+    }
+}
+
+impl From<UpdateError> for RunError {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::Silent(error) => Self::user(error),
+            UpdateError::Failed(error) => error,
+        }
+    }
+}
+
 /// Pushes the policy's weights if the server has others, through a folder below the run's, and checks that the server
 /// computes with them. A server that trains saves them itself.
-pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
+pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> Result<(), UpdateError> {
     seats.policy().update_policy().await?;
     let (Some(server), Some(policy)) = (seats.server(), seats.policy().own()) else { return Ok(()) };
     let version = policy.weight_version();
@@ -62,9 +91,12 @@ pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
     policy.export(&folder).await.user_context(full)?;
     // The server has another working directory.
     let folder = folder.canonicalize().user_context(format!("`{}` cannot be opened", folder.display()))?;
-    server.push(&folder, version).await.user_error()?;
-    verify(policy, server).await?;
-    remove_folder(&served)
+    let pushed = async {
+        server.push(&folder, version).await?;
+        verify(policy, server).await
+    };
+    pushed.await.inspect_err(|_| server.forget_weights())?;
+    Ok(remove_folder(&served)?)
 }
 
 /// Pushes the first weights of this process, before the run's folder is written. Leaves no file in `run`: folders that
@@ -77,7 +109,7 @@ pub(crate) async fn push_first(seats: &SeatPolicies, run: &Path) -> RunResult<()
         return Ok(());
     }
     let missing: Vec<&Path> = run.ancestors().take_while(|folder| !folder.exists()).collect();
-    let pushed = update(seats, run).await;
+    let pushed = update(seats, run).await.map_err(RunError::from);
     let removed = remove_folder(&run.join(FOLDER));
     for folder in missing {
         // A folder that holds files of another process stays.
@@ -88,11 +120,27 @@ pub(crate) async fn push_first(seats: &SeatPolicies, run: &Path) -> RunResult<()
     pushed.and(removed)
 }
 
+/// Compares the server with the trainer again if a request got no answer: a server that was started again computes with
+/// the weights of its start.
+pub(crate) async fn check_interrupted(seats: &SeatPolicies) -> RunResult<()> {
+    let (Some(server), Some(policy)) = (seats.server(), seats.policy().own()) else { return Ok(()) };
+    if !server.has_weights(policy.weight_version()) || !server.take_interruption() {
+        return Ok(());
+    }
+    match verify(policy, server).await {
+        // A server that is silent again is interrupted again.
+        Ok(()) | Err(UpdateError::Silent(_)) => Ok(()),
+        Err(UpdateError::Failed(error)) => {
+            Err(error.prefixed("the server was silent, and may have been started again"))
+        }
+    }
+}
+
 /// Compares the server's log-probabilities of a fixed text with the trainer's.
-async fn verify(policy: &Trainer, server: &ServerPolicy) -> RunResult<()> {
+async fn verify(policy: &Trainer, server: &ServerPolicy) -> Result<(), UpdateError> {
     let Some(text) = server.fixed_text().user_error()? else { return Ok(()) };
     let expected = policy.score(text.clone()).await.internal()?.log_probs;
-    server.verify(&text, &expected).await.user_error().map(drop)
+    Ok(server.verify(&text, &expected).await.map(drop)?)
 }
 
 /// Removes weights that an earlier process left in the run's folder.
@@ -109,10 +157,12 @@ fn remove_folder(served: &Path) -> RunResult<()> {
     Ok(())
 }
 
-/// Ends a run whose server has failed for good.
-pub(crate) fn check(seats: &SeatPolicies) -> RunResult<()> {
+/// Ends a run whose server refuses its requests. Returns whether the last request to a server failed.
+pub(crate) fn check(seats: &SeatPolicies) -> RunResult<bool> {
     match seats.server().and_then(|server| server.gave_up()).or_else(|| seats.policy().gave_up()) {
-        Some(problem) => Err(RunError::user(problem).with_hint("fix the server, then run again with --resume")),
-        None => Ok(()),
+        Some(failure) if !failure.may_recover => {
+            Err(RunError::user(failure.text).with_hint("fix the server, then run again with --resume"))
+        }
+        failure => Ok(failure.is_some()),
     }
 }

@@ -14,21 +14,56 @@ use gymkhana_config::{RlStage, RunFile, Stage};
 use gymkhana_orchestration::environments::BoundEnvironment;
 use gymkhana_orchestration::places::check_group;
 use gymkhana_orchestration::rewards::with_nearest_name;
-use gymkhana_orchestration::scheduler::{FinishedGroup, GroupBatch, GroupRunner, Scheduler};
+use gymkhana_orchestration::scheduler::{FinishedGroup, GroupBatch, GroupRunner, InFlight, Scheduler};
 use gymkhana_orchestration::{Progress, ProgressFigures, SuccessRate};
 use gymkhana_orchestration::{RunError, RunResult};
 
 impl TrainingRun {
-    /// Plays a batch; returns its groups in the order of its tasks. A requested stop halts it at once: its finished
-    /// episodes are stored, and a resumed run plays it again.
+    /// Plays a batch, again while an outage lasts; returns its groups in the order of its tasks. A requested stop halts it
+    /// at once: its finished episodes are stored, and a resumed run plays it again.
     pub(crate) async fn play(
+        &mut self,
+        mut batch: GroupBatch,
+        progress: Option<&dyn Progress>,
+    ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
+        let what = match batch.phase {
+            Phase::Train => format!("step {}", batch.step),
+            Phase::Demonstration => "these demonstrations".to_owned(),
+            _ => "this evaluation".to_owned(),
+        };
+        let mut outage = None;
+        let mut groups: Vec<Vec<EpisodeRecord>> = vec![vec![]; batch.tasks.len()];
+        let mut places: Vec<usize> = (0..batch.tasks.len()).collect();
+        loop {
+            let (in_flight, failures) = self.play_once(&batch, progress).await?;
+            let lost = in_flight.lost(self.server_failed()?);
+            places.iter().zip(in_flight.into_groups()).for_each(|(&place, group)| groups[place] = group);
+            if lost.is_empty() {
+                weight_sync::check_interrupted(&self.seats).await?;
+                if progress.is_some()
+                    && let Some(last) = &failures.tally.last
+                {
+                    self.reporter.warn(&failures.total.described(last));
+                }
+                self.close_batch(failures)?;
+                return Ok(groups);
+            }
+            let outage = outage.get_or_insert_with(|| self.begin_outage());
+            self.wait_for_recovery(outage, failures, &what).await?;
+            batch.first_group += batch.tasks.len() as u32;
+            (places, batch.tasks) = lost.iter().map(|&lost| (places[lost], batch.tasks[lost].clone())).unzip();
+        }
+    }
+
+    /// Plays a batch once.
+    async fn play_once(
         &mut self,
         batch: &GroupBatch,
         progress: Option<&dyn Progress>,
-    ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
+    ) -> Result<(InFlight, BatchFailures), Halt> {
         // The oracle plays demonstrations, so that the server's weights may stay behind.
         if batch.phase != Phase::Demonstration {
-            weight_sync::update(&self.seats, self.folder.reader().path()).await?;
+            self.push_weights().await?;
         }
         let mut scheduler = self.scheduler(batch.plan.members(batch.group_size));
         let mut in_flight = scheduler.start(batch);
@@ -50,17 +85,12 @@ impl TrainingRun {
             }
             if let Some(progress) = progress {
                 let success = Some(SuccessRate::SoFar { solved, played: done });
-                progress.at(done, &ProgressFigures { success, others: failed_figure(failures.total.failed) });
+                let others = failed_figure(failures.tally.episodes, failures.tally.dropped);
+                progress.at(done, &ProgressFigures { success, others });
             }
             in_flight.arrive(place, records);
         }
-        if progress.is_some()
-            && let Some(last) = &failures.tally.last
-        {
-            self.reporter.warn(&failures.total.described(last));
-        }
-        self.close_batch(failures)?;
-        Ok(in_flight.into_groups())
+        Ok((in_flight, failures))
     }
 
     /// A scheduler with capacity for as many episodes as this stage may have in flight.
@@ -95,7 +125,6 @@ impl TrainingRun {
     pub(crate) fn close_batch(&mut self, failures: BatchFailures) -> RunResult<()> {
         self.episodes.sync()?;
         self.report_failed_forks();
-        weight_sync::check(&self.seats)?;
         self.judge_failures(failures)
     }
 

@@ -41,7 +41,7 @@ impl TrainingRun {
                 plan: SamplingPlan::default(),
                 spare: 0,
             };
-            let groups = self.play(&batch, None).await?;
+            let groups = self.play(batch, None).await?;
             if round == 0 {
                 check_names(stage, &groups)?;
             }

@@ -86,7 +86,7 @@ impl TrainingRun {
         tasks: Vec<GroupTask>,
     ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
         let batch = GroupBatch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::GREEDY);
-        self.play(&batch, None).await
+        self.play(batch, None).await
     }
 
     /// Error for an oracle whose episodes fail.

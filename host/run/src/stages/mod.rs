@@ -5,6 +5,7 @@ mod best_of_n;
 mod demonstrations;
 mod failing;
 pub(crate) mod groups;
+mod outage;
 pub(crate) mod pipeline;
 mod preferences;
 pub(crate) mod replies;
@@ -68,6 +69,10 @@ impl TrainingRun {
         match self.stages().await {
             Ok(()) => self.finish().map(|finished| RunOutcome::Finished(Box::new(finished))),
             Err(Halt::Stopped) => self.save_stopped().await.map(RunOutcome::Stopped),
+            Err(Halt::Outage(error)) => {
+                self.save_stopped().await?;
+                Err(error)
+            }
             Err(Halt::Failed(error)) => Err(error),
         }
     }

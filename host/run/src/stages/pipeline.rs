@@ -13,8 +13,9 @@ use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{Ending, EpisodeRecord, Phase, Segment, StepMetrics};
 use gymkhana_rollout::RolloutMetrics;
 
-use crate::seats::SeatPolicies;
+use crate::seats::{SeatPolicies, weight_sync};
 use crate::stages::groups::{reward_of, rewards_differ};
+use crate::stages::outage::Outage;
 use crate::stages::tally::BatchFailures;
 use crate::stop::Halt;
 use crate::training_run::TrainingRun;
@@ -39,7 +40,12 @@ struct StepGroups {
     tasks: Vec<GroupTask>,
     /// Number of tasks taken so far.
     taken: usize,
+    /// Tasks of the groups in flight.
+    round: Vec<GroupTask>,
+    /// Number of groups started so far: more than tasks after an outage.
+    started: usize,
     rounds: u32,
+    outage: Option<Outage>,
 }
 
 /// Steps in flight.
@@ -91,18 +97,21 @@ impl<'a> Prefetcher<'a> {
         while self.next <= done + u64::from(self.stage.max_staleness) && self.next < self.stage.steps {
             let tasks = self.draw(self.next);
             let taken = (self.stage.groups + self.stage.oversample_groups) as usize;
-            let in_flight = self.start(self.next, 0, tasks[..taken].to_vec());
             let step = StepGroups {
-                in_flight,
+                in_flight: InFlight::empty(),
                 kept: vec![],
                 failures: BatchFailures::default(),
                 attempts: BTreeMap::new(),
                 played: PlayedFigures::default(),
+                round: tasks[..taken].to_vec(),
                 tasks,
                 taken,
+                started: 0,
                 rounds: 0,
+                outage: None,
             };
             self.steps.insert(self.next, step);
+            self.start_round(self.next, self.stage.oversample_groups);
             self.next += 1;
         }
     }
@@ -122,30 +131,60 @@ impl<'a> Prefetcher<'a> {
         tasks
     }
 
-    /// Starts groups of a step with these tasks.
-    fn start(&mut self, step: u64, first_group: u32, tasks: Vec<GroupTask>) -> InFlight {
+    /// Starts the groups of a step's current round, of which `spare` are cancelled once the others have finished.
+    fn start_round(&mut self, number: u64, spare: u32) {
+        let Some(step) = self.steps.get_mut(&number) else { return };
         let batch = GroupBatch {
             phase: Phase::Train,
-            step,
-            tasks,
-            first_group,
+            step: number,
+            tasks: step.round.clone(),
+            first_group: u32::try_from(step.started).unwrap_or(u32::MAX),
             group_size: self.stage.group_size,
             sampling: self.stage.sampling(),
             plan: self.stage.plan.clone(),
-            spare: self.stage.oversample_groups,
+            spare,
         };
-        self.scheduler.start(&batch)
+        step.started += step.round.len();
+        step.in_flight = self.scheduler.start(&batch);
     }
 
-    /// Reports whether the group's step still needs it.
+    /// Takes the groups that an outage has lost out of a step whose groups have all finished, with the failures and the
+    /// outage. [`Self::start_again`] must follow.
+    fn take_lost(&mut self, number: u64, server_failed: bool) -> Option<(BatchFailures, Option<Outage>)> {
+        let step = self.steps.get_mut(&number)?;
+        if step.in_flight.missing() > 0 {
+            return None;
+        }
+        let lost = step.in_flight.lost(server_failed);
+        if lost.is_empty() {
+            return None;
+        }
+        step.round = lost.iter().map(|&place| step.round[place].clone()).collect();
+        let sound = std::mem::replace(&mut step.in_flight, InFlight::empty()).into_groups();
+        let (stage, compared) = (self.stage, &self.compared);
+        step.kept.extend(usable(sound).filter(|group| !group.is_empty() && learns_from(stage, compared, group)));
+        Some((std::mem::take(&mut step.failures), step.outage.take()))
+    }
+
+    /// Plays the lost groups of a step again.
+    fn start_again(&mut self, number: u64, outage: Outage) {
+        if let Some(step) = self.steps.get_mut(&number) {
+            step.outage = Some(outage);
+        }
+        self.start_round(number, 0);
+    }
+
+    /// Reports whether the group's step still needs it: not a group of an earlier round that was cancelled too late.
     fn awaits(&self, arrival: &FinishedGroup) -> bool {
-        self.steps.get(&arrival.step).is_some_and(|step| step.in_flight.missing() > 0)
+        let Some(step) = self.steps.get(&arrival.step) else { return false };
+        let first = step.started - step.round.len();
+        let is_of_round = arrival.records.first().is_some_and(|record| record.id.group as usize >= first);
+        is_of_round && step.in_flight.missing() > 0
     }
 
     /// Reports whether the step learns from a group: not from one of equal rewards, which dynamic sampling replaces.
     fn learns_from(&self, group: &[EpisodeRecord]) -> bool {
-        let usable = group.iter().filter(|record| is_usable(record));
-        self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(&usable, &self.compared)
+        learns_from(self.stage, &self.compared, group)
     }
 
     /// Adds a finished group. After the last group of a round, zero-variance groups are replaced by groups of other
@@ -160,22 +199,20 @@ impl<'a> Prefetcher<'a> {
             step.attempts.insert(first.id.group, attempts);
         }
         step.in_flight.arrive(arrival.place, arrival.records);
-        if step.in_flight.missing() > 0 || step.rounds >= self.stage.dynamic_sampling.max_rounds {
+        let is_last = step.rounds >= self.stage.dynamic_sampling.max_rounds;
+        if step.in_flight.missing() > 0 || is_last || !step.in_flight.lost(false).is_empty() {
             return;
         }
         let nothing = InFlight::empty();
         let groups = std::mem::replace(&mut step.in_flight, nothing).into_groups();
         step.kept.extend(usable(groups).filter(|group| rewards_differ(&group.iter(), &self.compared)));
         step.rounds += 1;
-        let (taken, missing) = (step.taken, (self.stage.groups as usize).saturating_sub(step.kept.len()));
+        let missing = (self.stage.groups as usize).saturating_sub(step.kept.len());
+        let begin = step.taken;
         step.taken += missing;
         if missing > 0 {
-            let first_group = u32::try_from(taken).unwrap_or(u32::MAX);
-            let tasks = step.tasks[taken..step.taken].to_vec();
-            let in_flight = self.start(arrival.step, first_group, tasks);
-            if let Some(step) = self.steps.get_mut(&arrival.step) {
-                step.in_flight = in_flight;
-            }
+            step.round = step.tasks[begin..step.taken].to_vec();
+            self.start_round(arrival.step, self.stage.oversample_groups);
         }
     }
 
@@ -186,12 +223,8 @@ impl<'a> Prefetcher<'a> {
         }
         let StepGroups { in_flight, mut kept, failures, attempts, played, .. } = self.steps.remove(&step)?;
         self.tasks.observe(step, &attempts.into_values().collect::<Vec<_>>());
-        let differ = |group: &Vec<EpisodeRecord>| {
-            self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(&group.iter(), &self.compared)
-        };
-        kept.extend(usable(in_flight.into_groups()).filter(differ));
-        let metrics =
-            if self.stage.dynamic_sampling.max_rounds == 0 { StepMetrics::default() } else { played.metrics() };
+        kept.extend(usable(in_flight.into_groups()).filter(|group| self.learns_from(group)));
+        let metrics = played.metrics(self.stage.dynamic_sampling.max_rounds > 0);
         Some(PlayedStep { groups: kept, failures, metrics })
     }
 
@@ -204,6 +237,12 @@ impl<'a> Prefetcher<'a> {
     pub fn sampler_metrics(&self) -> StepMetrics {
         self.tasks.metrics()
     }
+}
+
+/// Reports whether a stage learns from a group, by the rewards of the compared seats.
+fn learns_from(stage: &RlStage, compared: &[Vec<u32>], group: &[EpisodeRecord]) -> bool {
+    let usable = group.iter().filter(|record| is_usable(record));
+    stage.dynamic_sampling.max_rounds == 0 || rewards_differ(&usable, compared)
 }
 
 /// The turn limit of a group: the least of the stage's schedule, the sampler's limit and `limits.turns`; `None` for the last
@@ -228,7 +267,7 @@ fn is_usable(record: &EpisodeRecord) -> bool {
 struct PlayedStep {
     groups: Vec<Vec<EpisodeRecord>>,
     failures: BatchFailures,
-    /// Figures over all episodes, if they differ from those of the groups.
+    /// Figures over all episodes.
     metrics: StepMetrics,
 }
 
@@ -238,11 +277,13 @@ struct PlayedFigures {
     episodes: f64,
     reward: f64,
     solved: f64,
+    dropped: f64,
 }
 
 impl PlayedFigures {
     fn add(&mut self, record: &EpisodeRecord, own_seats: &[u32]) {
         if record.ending == Ending::Dropped {
+            self.dropped += 1.0;
             return;
         }
         let reward: f64 = own_seats.iter().map(|seat| reward_of(record, *seat)).sum();
@@ -251,9 +292,15 @@ impl PlayedFigures {
         self.solved += f64::from(u8::from(record.success));
     }
 
-    fn metrics(self) -> StepMetrics {
-        let episodes = self.episodes.max(1.0);
-        StepMetrics::from([(rl::PLAYED_REWARD, self.reward / episodes), (rl::PLAYED_SUCCESS, self.solved / episodes)])
+    /// Means over all episodes only if they differ from those that the step learns from.
+    fn metrics(self, differ: bool) -> StepMetrics {
+        let mut metrics = StepMetrics::from([(rl::DROPPED, self.dropped)]);
+        if differ {
+            let episodes = self.episodes.max(1.0);
+            metrics.push(rl::PLAYED_REWARD, self.reward / episodes);
+            metrics.push(rl::PLAYED_SUCCESS, self.solved / episodes);
+        }
+        metrics
     }
 }
 
@@ -266,7 +313,13 @@ impl TrainingRun {
         step: u64,
     ) -> Result<(Vec<Vec<EpisodeRecord>>, StepMetrics), Halt> {
         loop {
+            if let Some((failures, outage)) = prefetcher.take_lost(step, self.server_failed()?) {
+                let mut outage = outage.unwrap_or_else(|| self.begin_outage());
+                self.wait_for_recovery(&mut outage, failures, &format!("step {step}")).await?;
+                prefetcher.start_again(step, outage);
+            }
             if let Some(PlayedStep { groups, failures, metrics }) = prefetcher.take(step) {
+                weight_sync::check_interrupted(&self.seats).await?;
                 self.close_batch(failures)?;
                 return Ok((groups, metrics));
             }

@@ -8,7 +8,6 @@ use gymkhana_rollout::WaitKind;
 use tracing::{Instrument, info_span};
 
 use crate::schedule::StagePart;
-use crate::seats::weight_sync;
 use crate::sources::Passes;
 use crate::stages::groups::reward_of;
 use crate::stages::rl::{StepData, learn, mean};
@@ -47,7 +46,6 @@ impl TrainingRun {
             if of_files {
                 measured = measured.without(rl::ENTROPY);
             }
-            weight_sync::update(&self.seats, self.folder.reader().path()).await?;
             let episodes = drawn.iter().map(Vec::len).sum::<usize>();
             self.count_step(episodes, self.trained_tokens(&drawn));
             measured.append(StepMetrics::from([

@@ -11,7 +11,7 @@ use tracing::{Instrument, info_span};
 
 use crate::schedule::StagePart;
 use crate::seats::SeatPolicies;
-use crate::seats::weight_sync;
+use crate::seats::weight_sync::{self, UpdateError};
 use crate::stages::demonstrations::{FailedDemonstrations, MAX_FAILED, demonstrations, solved};
 use crate::stages::groups::{compared_seats, reward_of};
 use crate::stages::pipeline::{Prefetcher, Staleness};
@@ -31,7 +31,7 @@ impl TrainingRun {
         let of_models = self.settings_of_models(stage)?;
         let algorithm = stage.settings().user_error()?.algorithm;
         let tasks = self.sampled_tasks().await?;
-        weight_sync::update(&self.seats, self.folder.reader().path()).await?;
+        self.push_weights().await?;
         let compared = compared_seats(&self.seats.trained_seats(), algorithm.group_by);
         let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before(), compared.clone());
         let progress = self.reporter.progress(Work {
@@ -77,10 +77,12 @@ impl TrainingRun {
                 let data = StepData { groups: &groups, shown: &shown, environments: &environments, learner };
                 let measured = learn(&seats, data, &of_models, max_divergence).instrument(span).await?;
                 // Episodes in flight and the next step sample with the new weights.
-                if step + 1 < stage.steps {
-                    weight_sync::update(&seats, &run).await?;
+                let pushed = if step + 1 < stage.steps { weight_sync::update(&seats, &run).await } else { Ok(()) };
+                match pushed {
+                    // The step counts before the run waits for the server.
+                    Ok(()) | Err(UpdateError::Silent(_)) => Ok(measured),
+                    Err(UpdateError::Failed(error)) => Err(error),
                 }
-                Ok(measured)
             };
             let mut measured = self.meanwhile::<RunResult<_>>(&mut prefetcher, learning).await??;
             drop(timer);
@@ -95,6 +97,7 @@ impl TrainingRun {
                 measured.push(rl::DEMONSTRATIONS, solved(&shown) as f64);
             }
             measured.append(figures.metrics());
+            let dropped = of_all.get(rl::DROPPED.name()).unwrap_or(0.0) as u64;
             measured.append(of_all);
             measured.append(by_environment);
             measured.append(StepMetrics::from([
@@ -105,9 +108,12 @@ impl TrainingRun {
             ]));
             self.record_step(step, &measured)?;
             let rate = figures.tokens as f64 / played;
-            let mut others = failed_figure(figures.failures as u64);
+            let mut others = failed_figure(figures.failures as u64 + dropped, dropped);
             others.extend([format!("reward {:.3}", figures.reward), format!("{rate:.0} tokens/s")]);
             progress.at(step + 1, &ProgressFigures { success: Some(SuccessRate::OfStep(figures.success)), others });
+            if step + 1 < stage.steps {
+                self.push_weights().await?;
+            }
             if (step + 1) % stage.checkpoint_every == 0 || step + 1 == stage.steps {
                 self.checkpoint().await?;
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gymkhana_orchestration::{RunError, RunResult};
-use gymkhana_record::{EpisodeId, EpisodeRecord, Failure};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Failure};
 use serde::{Deserialize, Serialize};
 
 /// Minimum number of episodes before the share of failures is checked.
@@ -18,6 +18,10 @@ pub(crate) type LastFailure = (EpisodeId, Failure);
 pub struct FailureTally {
     /// Episodes with at least one failure.
     pub episodes: u64,
+    /// Those of them that the infrastructure failed in every attempt, and that were therefore dropped. The agent's turns
+    /// caused the failures of the others.
+    #[serde(default)]
+    pub dropped: u64,
     /// Failed calls by owner and kind, such as "tool `search`: trap".
     pub calls: BTreeMap<String, u64>,
     /// The last failure and its episode.
@@ -31,19 +35,21 @@ impl FailureTally {
     }
 
     /// Adds the failures of an episode.
-    pub(crate) fn count(&mut self, id: EpisodeId, failures: &[Failure]) {
-        let Some(last) = failures.last() else { return };
+    pub(crate) fn count(&mut self, record: &EpisodeRecord) {
+        let Some(last) = record.failures.last() else { return };
         self.episodes += 1;
-        for Failure { at, kind, .. } in failures {
+        self.dropped += u64::from(record.ending == Ending::Dropped);
+        for Failure { at, kind, .. } in &record.failures {
             *self.calls.entry(format!("{at}: {kind}")).or_default() += 1;
         }
-        self.last = Some((id, last.clone()));
+        self.last = Some((record.id, last.clone()));
     }
 
     /// Adds the failures of later episodes.
     pub(crate) fn add(&mut self, later: Self) {
-        let Self { episodes, calls, last } = later;
+        let Self { episodes, dropped, calls, last } = later;
         self.episodes += episodes;
+        self.dropped += dropped;
         for (at, count) in calls {
             *self.calls.entry(at).or_default() += count;
         }
@@ -122,7 +128,7 @@ impl BatchFailures {
     /// Counts an episode.
     pub fn count(&mut self, record: &EpisodeRecord) {
         self.total.count(record);
-        self.tally.count(record.id, &record.failures);
+        self.tally.count(record);
         let Some(name) = &record.environment else { return };
         let (failures, last) = self.environments.entry(name.clone()).or_default();
         failures.count(record);
@@ -132,9 +138,13 @@ impl BatchFailures {
     }
 }
 
-/// The number of failed episodes, for a progress line; empty without any.
-pub(crate) fn failed_figure(episodes: u64) -> Vec<String> {
-    if episodes == 0 { vec![] } else { vec![format!("{episodes} failed")] }
+/// The number of failed episodes and of the dropped ones among them, for a progress line; empty without any.
+pub(crate) fn failed_figure(failed: u64, dropped: u64) -> Vec<String> {
+    match (failed, dropped) {
+        (0, _) => vec![],
+        (_, 0) => vec![format!("{failed} failed")],
+        (_, _) => vec![format!("{failed} failed ({dropped} dropped)")],
+    }
 }
 
 /// Finds failures above the limit: those of the stage, or those of the batch alone, because earlier successes would
@@ -147,10 +157,12 @@ pub(crate) fn too_many(stage: Failures, batch: Failures, limit: f64) -> Option<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gymkhana_record::{Boundary, CallSite, FailureKind, Phase};
+    use gymkhana_record::{Boundary, CallSite, FailureKind, Phase, Seed, TaskRef};
 
-    fn id(group: u32) -> EpisodeId {
-        EpisodeId { stage: 0, phase: Phase::Train, step: 0, group, member: 0, attempt: 0 }
+    fn failed(group: u32, ending: Ending, failures: &[Failure]) -> EpisodeRecord {
+        let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group, member: 0, attempt: 0 };
+        let task = TaskRef { split: "train".to_owned(), index: 0 };
+        EpisodeRecord { failures: failures.to_vec(), ..EpisodeRecord::new(id, task, Seed(0), ending) }
     }
 
     fn failure(at: Boundary, kind: FailureKind, message: &str) -> Failure {
@@ -164,18 +176,18 @@ mod tests {
             (failure(search(), FailureKind::Trap, "one"), failure(search(), FailureKind::Memory, "two"));
         let third = failure(Boundary::Model, FailureKind::Fault, "three");
         let mut tally = FailureTally::default();
-        tally.count(id(0), &[]);
+        tally.count(&failed(0, Ending::Terminated, &[]));
         assert!(tally.is_empty() && tally == FailureTally::default());
-        tally.count(id(1), &[first.clone(), second]);
-        tally.count(id(2), &[]);
+        tally.count(&failed(1, Ending::EnvironmentFailed, &[first.clone(), second]));
+        tally.count(&failed(2, Ending::Terminated, &[]));
         assert_eq!(tally.last.as_ref().map(|(id, failure)| (id.group, failure.message.as_str())), Some((1, "two")));
         let mut later = FailureTally::default();
-        later.count(id(3), &[first, third]);
+        later.count(&failed(3, Ending::Dropped, &[first, third]));
         tally.add(later);
         tally.add(FailureTally::default());
         let calls: Vec<(&str, u64)> = tally.calls.iter().map(|(at, count)| (at.as_str(), *count)).collect();
         assert_eq!(calls, [("the model: fault", 1), ("tool `search`: memory", 1), ("tool `search`: trap", 2)]);
-        assert_eq!(tally.episodes, 2);
+        assert_eq!((tally.episodes, tally.dropped), (2, 1));
         assert_eq!(tally.last.as_ref().map(|(id, failure)| (id.group, failure.message.as_str())), Some((3, "three")));
         let text = serde_json::to_string(&tally).expect("JSON");
         assert_eq!(serde_json::from_str::<FailureTally>(&text).expect("a tally"), tally);

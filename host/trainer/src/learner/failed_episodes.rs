@@ -1,7 +1,10 @@
-//! Episodes in which the agent provoked a failure: no preset ever rewards the turn that did.
+//! Failed episodes: no preset ever rewards the turn that provoked a failure, and one that the infrastructure failed leaves
+//! no trace in any number of the others.
 
 use gymkhana_algorithm::{Preset, RlSettings};
-use gymkhana_record::{Boundary, CallSite, Ending, EpisodeRecord, Failure, FailureKind, PolicyTurn, Seed, Stream};
+use gymkhana_record::{
+    Boundary, CallSite, Ending, EpisodeRecord, Failure, FailureKind, Fork, PolicyTurn, Seed, Stream,
+};
 
 use super::from_records::{episode, preset, segment};
 use super::layout::Batch;
@@ -91,4 +94,72 @@ fn other_failures_are_not_the_agents() {
     let mut of_host = failed(0, 1, Boundary::Reward("r".to_owned()));
     of_host.failures[0].kind = FailureKind::Fault;
     assert_eq!(first(of_host), 1.0);
+}
+
+/// A group of 2 to 5 episodes, of which some continue turns of the first.
+fn tree(stream: &mut Stream, group: u32) -> Vec<EpisodeRecord> {
+    let members = 2 + stream.below(4) as u32;
+    let member = |member| {
+        let mut record = played(member, 1 + stream.below(4) as u32, stream.unit());
+        record.id.group = group;
+        record.success = stream.below(2) == 0;
+        record
+    };
+    let mut records: Vec<EpisodeRecord> = (0..members).map(member).collect();
+    let parent = records[0].id;
+    for record in records.iter_mut().skip(1).filter(|record| record.policy_turns.len() > 1) {
+        if stream.below(2) == 0 {
+            record.forks.push(Fork { parent, turns: vec![1], seed: Seed(0) });
+        }
+    }
+    records
+}
+
+/// The groups with dropped attempts of their members, some of them branches, at random places, and a lost group.
+fn with_dropped(stream: &mut Stream, groups: &[Vec<EpisodeRecord>]) -> Vec<Vec<EpisodeRecord>> {
+    let mut found: Vec<Vec<EpisodeRecord>> = groups.to_vec();
+    for group in &mut found {
+        for _ in 0..1 + stream.below(3) {
+            let mut dropped = group[stream.below(group.len() as u64) as usize].clone();
+            dropped.id.attempt += 1 + stream.below(100) as u32;
+            dropped.ending = Ending::Dropped;
+            dropped.rewards = vec![1000.0 * stream.unit()];
+            group.insert(stream.below(group.len() as u64 + 1) as usize, dropped);
+        }
+    }
+    let lost = found[0].iter().map(|record| EpisodeRecord { ending: Ending::Dropped, ..record.clone() }).collect();
+    found.insert(stream.below(found.len() as u64 + 1) as usize, lost);
+    found
+}
+
+/// Coefficients of all tokens, and the averages that later steps use, over three steps of each preset.
+#[test]
+fn dropped_members_leave_no_trace_in_any_preset() {
+    for name in Preset::names() {
+        let algorithm = preset(name);
+        let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
+        for seed in 0..20 {
+            let mut tasks = Seed(seed).child(name).stream();
+            let (mut with, mut without) = (AdvantageState::default(), AdvantageState::default());
+            for version in 0..3 {
+                let groups = [tree(&mut tasks, 0), tree(&mut tasks, 1), tree(&mut tasks, 2)];
+                let step = |groups: &[Vec<EpisodeRecord>], memory: &mut AdvantageState| {
+                    let mut batch = Batch::new(groups, &settings);
+                    let mut stream = Seed(seed).child(version).stream();
+                    for input in &mut batch.inputs {
+                        for token in 0..input.tokens.len() {
+                            for column in [Column::Proximal, Column::Reference, Column::Teacher, Column::Value] {
+                                input.tokens.set(column, token, -3.0 * stream.unit());
+                            }
+                        }
+                    }
+                    advantage::compute(&mut batch.inputs, &algorithm, memory, version as u32, &mut stream);
+                    batch.inputs
+                };
+                let dropped = with_dropped(&mut tasks, &groups);
+                assert_eq!(step(&dropped, &mut with), step(&groups, &mut without), "{name}, seed {seed}");
+                assert_eq!(with, without, "{name}, seed {seed}");
+            }
+        }
+    }
 }

@@ -221,11 +221,14 @@ fn rates(success: Option<f64>, sampled: Option<f64>) -> String {
     success + &sampled.map(|share| format!(" (sampled {})", percent(share))).unwrap_or_default()
 }
 
-/// Prints how many episodes failed, the failed calls by owner and kind, and the last failure; nothing without failures.
+/// Prints how many episodes failed, how many of them were dropped, the failed calls by owner and kind, and the last failure; nothing without failures.
 fn print_failures(failures: &FailureTally, printer: &Printer) {
-    let FailureTally { episodes, calls, last } = failures;
+    let FailureTally { episodes, dropped, calls, last } = failures;
     if let Some((id, failure)) = last {
         printer.result(format!("failed episodes: {episodes}"));
+        if *dropped > 0 {
+            printer.result(format!("dropped, because the infrastructure failed: {dropped}"));
+        }
         for (at, count) in calls {
             printer.result(format!("failed calls: {count} of {at}"));
         }

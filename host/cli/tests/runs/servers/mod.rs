@@ -1,6 +1,8 @@
 //! Runs with an inference server: the same tokens as without it, new weights before each use, failures and rejections.
 
-use crate::common::{Desk, TIC_TAC_TOE, WORD_PROBLEMS, json};
+mod outages;
+
+use crate::common::{Desk, TIC_TAC_TOE, WORD_PROBLEMS};
 use crate::peer::{Mischief, Peer};
 use gymkhana_policy::{Policy, ScoreRequest};
 use gymkhana_policy_server::Protocol;
@@ -308,32 +310,6 @@ fn the_staleness_bound_holds_with_a_server() {
         }
     }
     assert!(older > 0, "steps are played ahead");
-}
-
-#[test]
-fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
-    let desk = Desk::with_run_file(RUN).with_model(2, 512);
-    let peer = peer(&desk, Protocol::Vllm);
-    desk.write("run.toml", served(RUN, &peer.url(), "vllm"));
-    // It answers the checks at the start and then dies.
-    peer.die_after(10);
-    let outcome = desk.run(WORD_PROBLEMS, &[]);
-    let told = outcome.mistake("a dead server");
-    assert!(told.contains(&peer.url()) && told.contains("--resume") && told.contains("failed 2 times"), "{told}");
-    assert!(told.contains("waiting for the server at"), "{told}");
-    for record in desk.episodes().iter().filter(|record| !record.failures.is_empty()) {
-        assert_eq!(record.ending, gymkhana_record::Ending::Dropped, "no agent pays for it: {record:?}");
-        assert!(record.failures.iter().all(|failure| failure.at == gymkhana_record::Boundary::Model));
-        assert_eq!(record.rewards.iter().sum::<f64>(), 0.0);
-    }
-    peer.revive();
-    desk.run(WORD_PROBLEMS, &["--resume"]).succeeded();
-    let records = desk.episodes();
-    for step in [0, 1] {
-        let sound = of_step(&records, step).into_iter().filter(|record| record.failures.is_empty()).count();
-        assert_eq!(sound, 8, "step {step}");
-    }
-    assert_eq!(json(&desk.path("out/summary.json"))["stages"][0]["episodes"], 16);
 }
 
 #[test]
