@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::Context;
 
 use crate::first_party::{self, FirstParty, Needs};
-use crate::step::{execute, output_of, skip, step};
+use crate::step::{execute, note, output_of, skip, step};
 use crate::workspace::{Workspace, is_plugin};
 
 /// File of the mapping.
@@ -40,7 +40,13 @@ pub fn run(workspace: &Workspace, refusal: Refusal) -> anyhow::Result<()> {
 
 /// As [`run`], with the plugins of the registry that tests use.
 pub fn run_for_tests(workspace: &Workspace) -> anyhow::Result<()> {
-    step("registry for tests", || publish(workspace, Refusal::Fails, |package| OF_TESTS.contains(&package)))
+    step("registry for tests", || publish(workspace, Refusal::Fails, |package| OF_TESTS.contains(&package)))?;
+    let published = workspace.root.join(".registry/published");
+    let is_missing = |plugin: &FirstParty| !published.join(format!("{}.wasm", plugin.name)).exists();
+    if first_party::all(workspace)?.iter().any(is_missing) {
+        note("the local registry lacks plugins: run `cargo xtask setup` before you use `examples/runs`");
+    }
+    Ok(())
 }
 
 /// The registry of an installation.
