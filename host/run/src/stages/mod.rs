@@ -115,6 +115,7 @@ impl TrainingRun {
             Stage::Rl(stage) if stage.recorded.is_some() => self.preferences(stage).await?,
             Stage::Rl(stage) => self.rl(stage).await?,
         }
+        self.report_health(self.progress.stage);
         let after = self.evaluate(EvalPoint::After).await?;
         let summary = self.progress.finish(&after, self.begun.elapsed());
         self.reporter.stage_finished(&summary);

@@ -55,6 +55,7 @@ impl TrainingRun {
             let format = self.environments.first().rollout.chat().tool_format();
             let unread = self.call_watch.step(format, groups.iter().flatten());
             cut.iter().chain(&unread).for_each(|warning| self.reporter.warn(warning));
+            self.health.episodes(groups.iter().flatten());
             if stage.shuffle_rewards {
                 self.shuffle_rewards(step, &mut groups);
             }

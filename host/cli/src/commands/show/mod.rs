@@ -1,8 +1,9 @@
-//! `host show`: a summary of a run, a list of its episodes, or one episode.
+//! `host show`: a summary of a run, its health, a list of its episodes, or one episode.
 
 mod curve;
 mod episode;
 mod episodes;
+mod health;
 mod run;
 mod training;
 
@@ -27,6 +28,7 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
             episode::show(&run, &record, printer)?;
         }
         (None, Some(which)) => episodes::show(&run, which, args, printer)?,
+        (None, None) if args.health => health::show(&run, args.json, printer)?,
         (None, None) => run::show(&run, args.json, printer)?,
     }
     Ok(())

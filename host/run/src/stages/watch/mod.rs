@@ -2,8 +2,10 @@
 
 mod calls;
 mod cut;
+mod health;
 mod worse;
 
+use gymkhana_health::usual::STEPS;
 use gymkhana_record::EpisodeRecord;
 use gymkhana_trainer::Algorithm;
 
@@ -11,14 +13,12 @@ use crate::stages::groups::rewards_differ;
 
 pub(crate) use calls::CallWatch;
 pub(crate) use cut::CutWatch;
+pub(crate) use health::HealthWatch;
 pub use worse::BetterCheckpoint;
 
 /// The usual remedies.
 const REMEDIES: &str = "use easier tasks, a reward of several parts, a higher temperature or more steps of an sft stage \
                         before it, or set dynamic_sampling; check the rewards with `host show --episode`";
-
-/// Consecutive steps without a difference after which the stage warns.
-const STEPS: u32 = 3;
 
 /// What a training step had to learn from, and what it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
