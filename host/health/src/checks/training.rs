@@ -39,7 +39,7 @@ pub(super) fn skipped(stage: &StageFigures) -> Option<Figure> {
         return None;
     }
     let sum: f64 = skipped.iter().sum();
-    let text = format!("{sum} updates skipped because their gradient was not finite");
+    let text = format!("{sum} skipped because their gradient was not finite");
     Some(Figure::judged(sum == 0.0, text, || {
         format!("lower {}, or set `policy.precision` to \"float32\"", stage.bounds.key("optimizer.learning_rate"))
     }))
@@ -56,7 +56,8 @@ pub(super) fn step_size(stage: &StageFigures) -> Option<Figure> {
     };
     let found = mean(stage.metrics.iter().filter(learns).filter_map(|step| step.get(rl::STEP_DIVERGENCE)))?;
     let times = found / limit;
-    let text = format!("{times:.3} times the bound of {limit} nats per token before steps are shortened");
+    let shown = if times < 0.01 { format!("{times:.1e}") } else { format!("{times:.2}") };
+    let text = format!("{shown} times the bound of {limit} nats per token, before steps are shortened");
     let key = stage.bounds.key("optimizer.learning_rate");
     let change = if times > STEP_SIZE.1 { "lower" } else { "raise" };
     Some(Figure::judged((STEP_SIZE.0..=STEP_SIZE.1).contains(&times), text, || format!("{change} {key}")))
