@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use gymkhana_finding::{Finding, FindingStatus};
 use gymkhana_record::{EpisodeId, EpisodeRecord, Phase};
 
-use checks::{CHECKS, Check, Figure};
+use checks::{CHECKS, HealthCheck, JudgedFigure};
 use sums::{StageFigures, StageWindow, StepFigures};
 
 pub use read::HealthError;
@@ -106,11 +106,11 @@ impl Health {
 }
 
 /// The finding of a check on stages in their order; `is_one` leaves the name of the stage out.
-fn finding_of(check: &Check, stages: &[StageFigures], is_one: bool) -> Finding {
+fn finding_of(check: &HealthCheck, stages: &[StageFigures], is_one: bool) -> Finding {
     let judged = stages.iter().filter_map(|stage| Some((stage, (check.judge)(stage)?)));
-    let judged: Vec<(&StageFigures, Figure)> = judged.collect();
+    let judged: Vec<(&StageFigures, JudgedFigure)> = judged.collect();
     let worst = judged.iter().rev().find(|(_, figure)| figure.remedy.is_some()).or(judged.last());
-    let Some((stage, Figure { text, remedy })) = worst else { return Finding::ok(check.name, NOT_MEASURED) };
+    let Some((stage, JudgedFigure { text, remedy })) = worst else { return Finding::ok(check.name, NOT_MEASURED) };
     let of = if is_one { String::new() } else { format!("stage `{}`: ", stage.bounds.name) };
     let finding = match remedy {
         None => Finding::ok(check.name, format!("{of}{text}")),

@@ -94,7 +94,10 @@ mod tests {
         assert_eq!((settings.context(None), settings.context(Some("lake"))), (Some(512), Some(64)));
         let [sft, rl] = [0, 1].map(|index| settings.stage(index));
         assert_eq!((sft.name.as_str(), sft.step_divergence, sft.off_policy), ("sft", None, false));
-        assert_eq!((rl.key("steps").as_str(), rl.step_divergence, rl.off_policy), ("`stages.main.steps`", Some(1e-3), true));
+        assert_eq!(
+            (rl.key("steps").as_str(), rl.step_divergence, rl.off_policy),
+            ("`stages.main.steps`", Some(1e-3), true)
+        );
         assert_eq!(settings.stage(7).name, "7");
     }
 

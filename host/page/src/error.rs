@@ -79,7 +79,9 @@ impl PageProblem {
             Self::ForeignForm => StatusCode::FORBIDDEN,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Option(_) | Self::Filter(_) => StatusCode::BAD_REQUEST,
-            Self::Store(_) | Self::Health(_) | Self::RunFile { .. } | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Store(_) | Self::Health(_) | Self::RunFile { .. } | Self::Panicked => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         }
     }
 }

@@ -66,7 +66,14 @@ impl ShownRun {
             let is_unique = names.iter().filter(|name| **name == names[index]).count() == 1;
             let name = if is_unique { names[index].clone() } else { path.display().to_string() };
             let reader = RunReader::open(path)?;
-            Ok(Self { index, name, reader, table: Mutex::new(None), health: Mutex::new(None), metrics: Mutex::new(None) })
+            Ok(Self {
+                index,
+                name,
+                reader,
+                table: Mutex::new(None),
+                health: Mutex::new(None),
+                metrics: Mutex::new(None),
+            })
         };
         paths.iter().enumerate().map(open).collect()
     }

@@ -2,7 +2,7 @@
 
 use gymkhana_record::step_metrics::rl;
 
-use super::{Figure, bound, mean, percent, share};
+use super::{JudgedFigure, bound, mean, percent, share};
 use crate::sums::{CUT, FunctionUse, StageFigures, UNKNOWN_FUNCTION};
 use crate::usual::{CUT_REPLIES, LEAST_CALLS, LEAST_OFFERS, MALFORMED, SOLVED};
 
@@ -17,17 +17,17 @@ pub(super) fn usual_cuts(_: &StageFigures) -> String {
     format!("at most {} of the replies", bound(CUT_REPLIES))
 }
 
-pub(super) fn cut_replies(stage: &StageFigures) -> Option<Figure> {
+pub(super) fn cut_replies(stage: &StageFigures) -> Option<JudgedFigure> {
     let cut = mean(stage.metrics.iter().filter_map(|step| step.get(rl::CUT_REPLIES)))?;
     let text = format!("{} of the replies", percent(cut));
-    Some(Figure::judged(cut <= CUT_REPLIES, text, || "raise `limits.reply_tokens`".to_owned()))
+    Some(JudgedFigure::judged(cut <= CUT_REPLIES, text, || "raise `limits.reply_tokens`".to_owned()))
 }
 
 pub(super) fn usual_malformed(_: &StageFigures) -> String {
     format!("at most {} of the calls", bound(MALFORMED))
 }
 
-pub(super) fn malformed(stage: &StageFigures) -> Option<Figure> {
+pub(super) fn malformed(stage: &StageFigures) -> Option<JudgedFigure> {
     let episodes = &stage.episodes;
     let malformed = episodes.malformed.total();
     let written = episodes.calls + malformed;
@@ -37,7 +37,7 @@ pub(super) fn malformed(stage: &StageFigures) -> Option<Figure> {
     let part = share(malformed, written);
     let kinds = episodes.malformed.kinds.listed(LISTED);
     let text = format!("{} of {written} calls{}{kinds}", percent(part), if malformed == 0 { "" } else { "; " });
-    Some(Figure::judged(part <= MALFORMED || written < LEAST_CALLS, text, || {
+    Some(JudgedFigure::judged(part <= MALFORMED || written < LEAST_CALLS, text, || {
         let remedy = match episodes.malformed.main() {
             Some(CUT) => "raise `limits.reply_tokens`",
             Some(UNKNOWN_FUNCTION) => "name the functions in `policy.system`, or add their plugin to `plugins`",
@@ -52,7 +52,7 @@ pub(super) fn usual_functions(_: &StageFigures) -> String {
 }
 
 /// A function that a good policy does not need is not a symptom; none at all is, unless the tasks are solved.
-pub(super) fn functions(stage: &StageFigures) -> Option<Figure> {
+pub(super) fn functions(stage: &StageFigures) -> Option<JudgedFigure> {
     let episodes = &stage.episodes;
     let offered: Vec<(&String, FunctionUse)> = episodes.functions.iter().map(|(name, own)| (name, *own)).collect();
     if offered.is_empty() {
@@ -78,5 +78,5 @@ pub(super) fn functions(stage: &StageFigures) -> Option<Figure> {
     let all: u64 = episodes.endings.iter().sum();
     let is_solved = 1.0 - share(unsolved, all) >= SOLVED;
     let is_judged = offered.iter().any(|(_, own)| own.offered >= LEAST_OFFERS);
-    Some(Figure::judged(calls > 0 || is_solved || !is_judged, text, || SHOW_FORMAT.to_owned()))
+    Some(JudgedFigure::judged(calls > 0 || is_solved || !is_judged, text, || SHOW_FORMAT.to_owned()))
 }

@@ -2,7 +2,7 @@
 
 use gymkhana_record::{Ending, FailureKind};
 
-use super::{Figure, bound, percent, share};
+use super::{JudgedFigure, bound, percent, share};
 use crate::sums::StageFigures;
 use crate::usual::{CUT_SHORT, FAILED, NEAR_END, NEAR_END_SHARE, SLOW_SECONDS, SLOW_TIMES};
 
@@ -20,22 +20,24 @@ pub(super) fn usual_endings(_: &StageFigures) -> String {
     format!("at most {} cut short without success", bound(CUT_SHORT))
 }
 
-pub(super) fn endings(stage: &StageFigures) -> Option<Figure> {
+pub(super) fn endings(stage: &StageFigures) -> Option<JudgedFigure> {
     let episodes = &stage.episodes;
-    let all: Vec<(Ending, u64)> = Ending::ALL.into_iter().zip(episodes.endings).filter(|(_, count)| *count > 0).collect();
+    let all: Vec<(Ending, u64)> =
+        Ending::ALL.into_iter().zip(episodes.endings).filter(|(_, count)| *count > 0).collect();
     let count: u64 = all.iter().map(|(_, count)| count).sum();
     if count == 0 {
         return None;
     }
     let mut parts = all;
     parts.sort_by_key(|(_, own)| std::cmp::Reverse(*own));
-    let listed: Vec<String> = parts.iter().map(|(ending, own)| format!("{ending} {}", percent(share(*own, count)))).collect();
+    let listed: Vec<String> =
+        parts.iter().map(|(ending, own)| format!("{ending} {}", percent(share(*own, count)))).collect();
     let cut = Ending::ALL.into_iter().zip(episodes.unsolved).filter(|(ending, _)| ending.is_cut_short());
     let cut: Vec<(Ending, u64)> = cut.collect();
     let short = share(cut.iter().map(|(_, own)| own).sum(), count);
     let text = format!("{} cut short without success; {}", percent(short), listed.join(", "));
     let most = cut.iter().max_by_key(|(_, own)| *own).map_or(Ending::Truncated, |(ending, _)| *ending);
-    Some(Figure::judged(short <= CUT_SHORT, text, || longer(most).to_owned()))
+    Some(JudgedFigure::judged(short <= CUT_SHORT, text, || longer(most).to_owned()))
 }
 
 /// Remedy for episodes that end in this way.
@@ -46,11 +48,9 @@ fn longer(ending: Ending) -> &'static str {
         Ending::CallLimit => "raise `limits.calls`",
         Ending::TimeLimit => "raise `limits.seconds`",
         Ending::EarlyStopped => "loosen `limits.early_stop`",
-        Ending::Truncated
-        | Ending::Terminated
-        | Ending::EnvironmentFailed
-        | Ending::AgentFailed
-        | Ending::Dropped => "raise the limit of the environment in `environment.options`, or use easier tasks",
+        Ending::Truncated | Ending::Terminated | Ending::EnvironmentFailed | Ending::AgentFailed | Ending::Dropped => {
+            "raise the limit of the environment in `environment.options`, or use easier tasks"
+        }
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) fn usual_failures(_: &StageFigures) -> String {
     format!("at most {} of the episodes", bound(FAILED))
 }
 
-pub(super) fn failures(stage: &StageFigures) -> Option<Figure> {
+pub(super) fn failures(stage: &StageFigures) -> Option<JudgedFigure> {
     let episodes = &stage.episodes;
     let count: u64 = episodes.endings.iter().sum();
     if count == 0 {
@@ -67,7 +67,7 @@ pub(super) fn failures(stage: &StageFigures) -> Option<Figure> {
     let failed = share(episodes.failed, count);
     let causes = episodes.failures.listed(LISTED);
     let text = format!("{} of {count} episodes{}{causes}", percent(failed), if causes.is_empty() { "" } else { "; " });
-    Some(Figure::judged(failed <= FAILED, text, || {
+    Some(JudgedFigure::judged(failed <= FAILED, text, || {
         let most = episodes.failures.sorted().first().map_or("", |(name, _)| *name).to_owned();
         let kind = FailureKind::ALL.into_iter().find(|kind| most.ends_with(&format!(": {kind}")));
         format!("see `host show DIR --episodes failed`, and {}", kind.map_or("correct the plugin", repaired))
@@ -95,7 +95,7 @@ pub(super) fn usual_context(_: &StageFigures) -> String {
     format!("at most {} of the episodes", bound(NEAR_END_SHARE))
 }
 
-pub(super) fn context(stage: &StageFigures) -> Option<Figure> {
+pub(super) fn context(stage: &StageFigures) -> Option<JudgedFigure> {
     let episodes = &stage.episodes;
     if episodes.with_context == 0 {
         return None;
@@ -107,7 +107,7 @@ pub(super) fn context(stage: &StageFigures) -> Option<Figure> {
         bound(NEAR_END),
         percent(episodes.fullest)
     );
-    Some(Figure::judged(near <= NEAR_END_SHARE, text, || WIDER_CONTEXT.to_owned()))
+    Some(JudgedFigure::judged(near <= NEAR_END_SHARE, text, || WIDER_CONTEXT.to_owned()))
 }
 
 pub(super) fn usual_times(_: &StageFigures) -> String {
@@ -115,7 +115,7 @@ pub(super) fn usual_times(_: &StageFigures) -> String {
 }
 
 /// Times of single turns are not recorded; the figure is the mean time per turn of each episode.
-pub(super) fn times(stage: &StageFigures) -> Option<Figure> {
+pub(super) fn times(stage: &StageFigures) -> Option<JudgedFigure> {
     let times = stage.episodes.times;
     let (slowest, median) = (times.slowest?, times.median()?);
     let text = format!(
@@ -126,7 +126,7 @@ pub(super) fn times(stage: &StageFigures) -> Option<Figure> {
         median / MILLISECONDS
     );
     let is_usual = slowest.milliseconds <= (SLOW_TIMES * median).max(SLOW_SECONDS * MILLISECONDS);
-    Some(Figure::judged(is_usual, text, || {
+    Some(JudgedFigure::judged(is_usual, text, || {
         let bounded = match slowest.boundary {
             "policy" => "lower `limits.reply_tokens` or `policy.server.seconds`",
             _ => "lower `sandbox.wall_seconds`",

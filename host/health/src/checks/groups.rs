@@ -2,7 +2,7 @@
 
 use gymkhana_record::step_metrics::rl;
 
-use super::{Figure, bound, percent, share};
+use super::{JudgedFigure, bound, percent, share};
 use crate::sums::StageFigures;
 use crate::usual::{DUPLICATES, LEAST_GROUPS, VARIETY, WITHOUT_SIGNAL};
 
@@ -30,7 +30,7 @@ pub(super) fn usual_signal(_: &StageFigures) -> String {
     format!("at most {} with equal rewards, solved groups left out", bound(WITHOUT_SIGNAL))
 }
 
-pub(super) fn signal(stage: &StageFigures) -> Option<Figure> {
+pub(super) fn signal(stage: &StageFigures) -> Option<JudgedFigure> {
     let groups = stage.groups;
     if groups.groups == 0 {
         return None;
@@ -45,14 +45,14 @@ pub(super) fn signal(stage: &StageFigures) -> Option<Figure> {
     let sum = |metric| stage.metrics.iter().filter_map(|step| step.get(metric)).sum::<f64>();
     let has_other = sum(rl::EPISODES_WITH_ADVANTAGE) > OTHER_SIGNAL * sum(rl::EPISODES).max(1.0);
     let is_usual = without <= WITHOUT_SIGNAL || groups.groups < LEAST_GROUPS || has_other;
-    Some(Figure::judged(is_usual, text, || more_signal(stage)))
+    Some(JudgedFigure::judged(is_usual, text, || more_signal(stage)))
 }
 
 pub(super) fn usual_duplicates(_: &StageFigures) -> String {
     format!("at most {} of the further members", bound(DUPLICATES))
 }
 
-pub(super) fn duplicates(stage: &StageFigures) -> Option<Figure> {
+pub(super) fn duplicates(stage: &StageFigures) -> Option<JudgedFigure> {
     let groups = stage.groups;
     let further = groups.members - groups.unsolved();
     if further == 0 {
@@ -65,14 +65,14 @@ pub(super) fn duplicates(stage: &StageFigures) -> Option<Figure> {
         groups.unsolved()
     );
     let is_usual = repeated <= DUPLICATES || groups.unsolved() < LEAST_GROUPS;
-    Some(Figure::judged(is_usual, text, || more_variety(stage)))
+    Some(JudgedFigure::judged(is_usual, text, || more_variety(stage)))
 }
 
 pub(super) fn usual_variety(_: &StageFigures) -> String {
     format!("at least {} of the further members act differently", bound(VARIETY))
 }
 
-pub(super) fn variety(stage: &StageFigures) -> Option<Figure> {
+pub(super) fn variety(stage: &StageFigures) -> Option<JudgedFigure> {
     let groups = stage.groups;
     let unsolved = groups.unsolved();
     let further = groups.members - unsolved;
@@ -85,5 +85,5 @@ pub(super) fn variety(stage: &StageFigures) -> Option<Figure> {
         share(groups.distinct_actions, unsolved),
         share(groups.members, unsolved)
     );
-    Some(Figure::judged(others >= VARIETY || unsolved < LEAST_GROUPS, text, || more_variety(stage)))
+    Some(JudgedFigure::judged(others >= VARIETY || unsolved < LEAST_GROUPS, text, || more_variety(stage)))
 }

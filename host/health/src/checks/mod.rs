@@ -13,12 +13,12 @@ use crate::sums::StageFigures;
 
 /// A figure of a stage in words, with the remedy if it is outside of its usual range.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Figure {
+pub(crate) struct JudgedFigure {
     pub text: String,
     pub remedy: Option<String>,
 }
 
-impl Figure {
+impl JudgedFigure {
     /// A figure with its remedy, which is left out within the usual range.
     fn judged(is_usual: bool, text: String, remedy: impl FnOnce() -> String) -> Self {
         Self { text, remedy: (!is_usual).then(remedy) }
@@ -27,36 +27,36 @@ impl Figure {
 
 /// A check.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Check {
+pub(crate) struct HealthCheck {
     /// Name in reports.
     pub name: &'static str,
     /// Usual range in words.
     pub range: fn(&StageFigures) -> String,
-    /// Figure of a stage; `None` if the stage has no data for it.
-    pub judge: fn(&StageFigures) -> Option<Figure>,
+    /// JudgedFigure of a stage; `None` if the stage has no data for it.
+    pub judge: fn(&StageFigures) -> Option<JudgedFigure>,
 }
 
 /// All checks, in the order of reports: episodes, calls, groups, training, policy.
-pub(crate) const CHECKS: [Check; 19] = [
-    Check { name: "endings", range: episodes::usual_endings, judge: episodes::endings },
-    Check { name: "failures", range: episodes::usual_failures, judge: episodes::failures },
-    Check { name: "context", range: episodes::usual_context, judge: episodes::context },
-    Check { name: "slow-turns", range: episodes::usual_times, judge: episodes::times },
-    Check { name: "cut-replies", range: calls::usual_cuts, judge: calls::cut_replies },
-    Check { name: "malformed-calls", range: calls::usual_malformed, judge: calls::malformed },
-    Check { name: "functions", range: calls::usual_functions, judge: calls::functions },
-    Check { name: "groups-without-signal", range: groups::usual_signal, judge: groups::signal },
-    Check { name: "duplicates", range: groups::usual_duplicates, judge: groups::duplicates },
-    Check { name: "variety", range: groups::usual_variety, judge: groups::variety },
-    Check { name: "updates", range: training::usual_updates, judge: training::updates },
-    Check { name: "skipped-updates", range: training::usual_skipped, judge: training::skipped },
-    Check { name: "step-size", range: training::usual_step_size, judge: training::step_size },
-    Check { name: "reward-and-success", range: training::usual_reward, judge: training::reward },
-    Check { name: "demonstrations", range: training::usual_demonstrations, judge: training::demonstrations },
-    Check { name: "entropy", range: policy::usual_entropy, judge: policy::entropy },
-    Check { name: "staleness", range: policy::usual_staleness, judge: policy::staleness },
-    Check { name: "divergence", range: policy::usual_divergence, judge: policy::divergence },
-    Check { name: "divergence-by-position", range: policy::usual_surprise, judge: policy::surprise },
+pub(crate) const CHECKS: [HealthCheck; 19] = [
+    HealthCheck { name: "endings", range: episodes::usual_endings, judge: episodes::endings },
+    HealthCheck { name: "failures", range: episodes::usual_failures, judge: episodes::failures },
+    HealthCheck { name: "context", range: episodes::usual_context, judge: episodes::context },
+    HealthCheck { name: "slow-turns", range: episodes::usual_times, judge: episodes::times },
+    HealthCheck { name: "cut-replies", range: calls::usual_cuts, judge: calls::cut_replies },
+    HealthCheck { name: "malformed-calls", range: calls::usual_malformed, judge: calls::malformed },
+    HealthCheck { name: "functions", range: calls::usual_functions, judge: calls::functions },
+    HealthCheck { name: "groups-without-signal", range: groups::usual_signal, judge: groups::signal },
+    HealthCheck { name: "duplicates", range: groups::usual_duplicates, judge: groups::duplicates },
+    HealthCheck { name: "variety", range: groups::usual_variety, judge: groups::variety },
+    HealthCheck { name: "updates", range: training::usual_updates, judge: training::updates },
+    HealthCheck { name: "skipped-updates", range: training::usual_skipped, judge: training::skipped },
+    HealthCheck { name: "step-size", range: training::usual_step_size, judge: training::step_size },
+    HealthCheck { name: "reward-and-success", range: training::usual_reward, judge: training::reward },
+    HealthCheck { name: "demonstrations", range: training::usual_demonstrations, judge: training::demonstrations },
+    HealthCheck { name: "entropy", range: policy::usual_entropy, judge: policy::entropy },
+    HealthCheck { name: "staleness", range: policy::usual_staleness, judge: policy::staleness },
+    HealthCheck { name: "divergence", range: policy::usual_divergence, judge: policy::divergence },
+    HealthCheck { name: "divergence-by-position", range: policy::usual_surprise, judge: policy::surprise },
 ];
 
 /// A share as a percentage.

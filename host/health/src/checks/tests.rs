@@ -3,8 +3,8 @@
 use gymkhana_finding::{Finding, FindingStatus};
 use gymkhana_record::step_metrics::{rl, sft};
 use gymkhana_record::{
-    Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Function, Part, Phase, PolicyTurn,
-    Sampled, SeatFunctions, Seed, Segment, StepMetric, TaskRef, Turn,
+    Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Function, Part, Phase,
+    PolicyTurn, Sampled, SeatFunctions, Seed, Segment, StepMetric, TaskRef, Turn,
 };
 
 use crate::{Health, HealthSettings};
@@ -135,7 +135,8 @@ fn a_sound_stage_has_a_figure_for_every_check_and_no_warning() {
         assert_eq!(finding.status, FindingStatus::Ok, "{finding:?}");
         assert!(finding.range.is_some(), "{finding:?}");
     }
-    let text = |check: &str| findings.iter().find(|finding| finding.check == check).map(|finding| finding.text.as_str());
+    let text =
+        |check: &str| findings.iter().find(|finding| finding.check == check).map(|finding| finding.text.as_str());
     assert_eq!(text("functions"), Some("1 of 1 called, 1.00 calls per episode"));
     let variety = "4.0 distinct sequences of calls or messages per group of 4.0, in 16 groups that are not solved";
     assert_eq!(text("variety"), Some(variety));
@@ -168,9 +169,11 @@ fn episodes_that_a_limit_cuts_short_are_found_with_the_limit() {
 
 #[test]
 fn failures_are_found_with_their_cause() {
-    for (kind, key) in
-        [(FailureKind::Trap, "correct the plugin"), (FailureKind::Memory, "`sandbox.memory_mib`"), (FailureKind::Capacity, "`sandbox.instances`")]
-    {
+    for (kind, key) in [
+        (FailureKind::Trap, "correct the plugin"),
+        (FailureKind::Memory, "`sandbox.memory_mib`"),
+        (FailureKind::Capacity, "`sandbox.instances`"),
+    ] {
         let found = after(|record| {
             let (at, call_site) = (Boundary::Tool("sql".to_owned()), CallSite::tool("call-0"));
             if record.id.member == 1 {
@@ -233,7 +236,12 @@ fn functions_that_are_never_called_are_found_unless_tasks_are_solved() {
     let silent = |record: &mut EpisodeRecord| {
         record.turns.remove(0);
     };
-    assert_only(&after(silent), "functions", "0 of 1 called, 0.00 calls per episode; never called: `add`", "`policy.tool_format`");
+    assert_only(
+        &after(silent),
+        "functions",
+        "0 of 1 called, 0.00 calls per episode; never called: `add`",
+        "`policy.tool_format`",
+    );
     let solved = after(|record| {
         silent(record);
         record.success = true;
@@ -329,7 +337,12 @@ fn demonstrations_that_exceed_the_context_are_found() {
 #[test]
 fn a_sharp_fall_of_the_entropy_is_found() {
     let found = after_metric(rl::ENTROPY, |step| if step < 5 { 1.0 } else { 0.4 });
-    assert_only(&found, "entropy", "0.400 nats per token in the last step; lowest 0.400 of the step before, in step 5", "`stages.rl.step_divergence`");
+    assert_only(
+        &found,
+        "entropy",
+        "0.400 nats per token in the last step; lowest 0.400 of the step before, in step 5",
+        "`stages.rl.step_divergence`",
+    );
     assert_eq!(checks(&after_metric(rl::ENTROPY, |step| 0.9_f64.powi(step as i32))), Vec::<&str>::new());
 }
 

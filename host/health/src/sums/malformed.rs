@@ -109,7 +109,10 @@ mod tests {
             call("5"),
             answer("5", "unknown function `x` is what the tool says", false),
         ]);
-        assert_eq!(kinds.kinds.listed(9), "cut 1, no function name 1, not closed 1, not of the form 1, unknown function 1");
+        assert_eq!(
+            kinds.kinds.listed(9),
+            "cut 1, no function name 1, not closed 1, not of the form 1, unknown function 1"
+        );
         assert_eq!(kinds.total(), 5);
     }
 }

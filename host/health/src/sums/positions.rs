@@ -71,7 +71,8 @@ impl PositionSums {
 
     /// Parts with at least `least` tokens; none if the policy recorded no entropies.
     pub fn differences(&self, least: u64) -> Vec<PartDifference> {
-        let parts = STARTS.iter().zip(&self.parts).filter(|(_, sums)| self.has_entropies && sums.tokens >= least.max(2));
+        let parts =
+            STARTS.iter().zip(&self.parts).filter(|(_, sums)| self.has_entropies && sums.tokens >= least.max(2));
         let difference = |(start, sums): (&usize, &PartSums)| {
             let tokens = sums.tokens as f64;
             let mean = sums.difference / tokens;
@@ -100,7 +101,8 @@ mod tests {
     #[test]
     fn parts_of_a_reply_have_their_own_means() {
         let mut sums = PositionSums::default();
-        let numbers: Vec<(f32, f32)> = (0..20).map(|place| if place < 16 { (-1.0, 1.0) } else { (-1.0, 0.25) }).collect();
+        let numbers: Vec<(f32, f32)> =
+            (0..20).map(|place| if place < 16 { (-1.0, 1.0) } else { (-1.0, 0.25) }).collect();
         sums.add(&segment(&numbers));
         let found: Vec<(usize, f64)> = sums.differences(2).iter().map(|part| (part.start, part.mean)).collect();
         assert_eq!(found, [(0, 0.0), (16, 0.75)]);

@@ -14,7 +14,7 @@ const MOST_GROUPS: usize = 4096;
 
 /// Sums of one step.
 #[derive(Debug, Clone, Default)]
-struct StepSums {
+struct StepWindow {
     episodes: EpisodeSums,
     groups: BTreeMap<u32, GroupSums>,
     metrics: StepFigures,
@@ -23,7 +23,7 @@ struct StepSums {
 /// The last steps of a stage. Earlier ones are forgotten.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StageWindow {
-    steps: BTreeMap<u64, StepSums>,
+    steps: BTreeMap<u64, StepWindow>,
     /// Steps below it are forgotten.
     first: u64,
     trend: MetricTrend,
@@ -48,7 +48,7 @@ impl StageWindow {
     }
 
     /// A step of the window; `None` if it is forgotten.
-    fn step(&mut self, step: u64) -> Option<&mut StepSums> {
+    fn step(&mut self, step: u64) -> Option<&mut StepWindow> {
         if step < self.first {
             return None;
         }

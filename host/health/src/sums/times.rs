@@ -26,8 +26,7 @@ impl TurnTimes {
     /// Adds an episode's mean time per turn.
     pub fn add(&mut self, record: &EpisodeRecord) {
         let timing = record.timing;
-        let parts =
-            [("policy", timing.policy_ms), ("environment", timing.environment_ms), ("tools", timing.tool_ms)];
+        let parts = [("policy", timing.policy_ms), ("environment", timing.environment_ms), ("tools", timing.tool_ms)];
         let sum: f64 = parts.iter().map(|(_, milliseconds)| milliseconds).sum();
         let milliseconds = sum / record.policy_turns.len().max(1) as f64;
         if !milliseconds.is_finite() || milliseconds <= 0.0 {

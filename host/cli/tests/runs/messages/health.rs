@@ -64,7 +64,10 @@ fn a_sound_run_shows_no_warning() {
     let checks: Vec<&str> = shown.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(checks, gymkhana_health::names().collect::<Vec<_>>(), "{shown}");
     assert!(shown.lines().all(|line| line.starts_with("ok    ")), "{shown}");
-    assert!(shown.contains("ok    cut-replies             0.0 % of the replies (usual: at most 25 % of the replies)\n"), "{shown}");
+    assert!(
+        shown.contains("ok    cut-replies             0.0 % of the replies (usual: at most 25 % of the replies)\n"),
+        "{shown}"
+    );
 }
 
 /// Each finding outside of its range has a second line, which begins below the value.
@@ -88,7 +91,11 @@ fn a_run_warns_once_of_a_figure_that_leaves_its_range() {
     let desk = Desk::of_groups(RL);
     let outcome = desk.run(WORD_PROBLEMS, &["--set", "stages.rl.steps=5"]);
     assert_eq!(outcome.talk.matches("warning: stage `rl`, functions: 0 of 1 called, ").count(), 1, "{outcome:?}");
-    assert_eq!(outcome.talk.matches("hint: set `policy.tool_format` to the format of the model, ").count() , 2, "{outcome:?}");
+    assert_eq!(
+        outcome.talk.matches("hint: set `policy.tool_format` to the format of the model, ").count(),
+        2,
+        "{outcome:?}"
+    );
     let end = outcome.talk.lines().find(|line| line.starts_with("health of stage `rl`: ")).expect("a line");
     assert!(end.contains("cut-replies, ") && end.contains("functions"), "{end}");
     assert!(end.ends_with("; see `host show out --health`"), "{end}");
