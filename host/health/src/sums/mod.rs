@@ -18,7 +18,7 @@ use crate::usual::WINDOW;
 pub(crate) use episodes::{EpisodeSums, FunctionUse};
 use groups::GroupSums;
 pub(crate) use groups::GroupTotals;
-pub(crate) use malformed::{CUT, MalformedKinds, UNKNOWN_FUNCTION};
+pub(crate) use malformed::{CUT, UNKNOWN_FUNCTION};
 pub(crate) use metrics::{MetricTrend, StepFigures};
 pub(crate) use positions::PartDifference;
 

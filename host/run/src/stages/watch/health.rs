@@ -6,8 +6,6 @@ use gymkhana_finding::Finding;
 use gymkhana_health::{Health, usual};
 use gymkhana_record::{EpisodeRecord, StepMetrics};
 
-use crate::training_run::TrainingRun;
-
 /// Checks whose symptoms have a warning of their own, which names the settings of the run.
 const WARNED_ELSEWHERE: [&str; 3] = ["cut-replies", "groups-without-signal", "updates"];
 
@@ -47,32 +45,6 @@ impl HealthWatch {
     /// Findings outside of the usual range; none before the first steps are over.
     fn unusual(&self, stage: u32) -> Vec<Finding> {
         if self.health.steps(stage) < usual::STEPS as usize { vec![] } else { self.health.unusual(stage) }
-    }
-}
-
-impl TrainingRun {
-    /// Adds the metrics of a step to the figures, and warns of those that leave their usual range.
-    pub(crate) fn watch_health(&mut self, step: u64, values: &StepMetrics) {
-        let stage = self.progress.stage;
-        let name = self.file.stages.get(stage).map_or("", |stage| stage.name());
-        for finding in self.health.step(stage as u32, step, values) {
-            let hint = finding.hint.as_deref().unwrap_or_default();
-            let text = format!("stage `{name}`, {}: {}\nhint: {hint}", finding.check, finding.observed());
-            self.reporter.warn(&text);
-        }
-    }
-
-    /// Reports the figures of a stage that ends outside of their usual range.
-    pub(crate) fn report_health(&self, stage: usize) {
-        let checks = self.health.end(stage as u32);
-        if !checks.is_empty() {
-            let name = self.file.stages.get(stage).map_or("", |stage| stage.name());
-            self.reporter.status(&format!(
-                "health of stage `{name}`: outside of the usual range: {}; see `host show {} --health`",
-                checks.join(", "),
-                self.folder.reader().path().display()
-            ));
-        }
     }
 }
 
