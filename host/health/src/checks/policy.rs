@@ -45,7 +45,8 @@ pub(super) fn usual_divergence(_: &StageFigures) -> String {
 
 pub(super) fn divergence(stage: &StageFigures) -> Option<JudgedFigure> {
     let found = mean_of(stage, rl::ON_POLICY_DIVERGENCE)?;
-    let text = format!("{found:.6} nats per token between the policy that samples and the trainer");
+    // Rounding makes a divergence of 0 negative.
+    let text = format!("{:.6} nats per token between the policy that samples and the trainer", found.max(0.0));
     Some(JudgedFigure::judged(found <= ON_POLICY_DIVERGENCE, text, || {
         "check the weights and the number format of the server, `policy.server.logprobs` and `policy.precision`"
             .to_owned()

@@ -10,6 +10,9 @@ use crate::common::{Desk, WORD_PROBLEMS};
 /// vary.
 const RL: &str = "[[stages]]\nkind = \"rl\"\ngroups = 6\ngroup_size = 4\n";
 
+/// An environment that wants to hear `yes`, and misbehaves if asked to.
+const HOSTILE: &str = "plugins/guest-hostile-environment.wasm";
+
 /// Findings of the run in `out`, as JSON.
 pub(super) fn findings(desk: &Desk) -> Vec<Value> {
     let told = desk.host(&["show", "out", "--health", "--json"]).succeeded();
@@ -42,32 +45,30 @@ fn run(sets: &[&str]) -> Desk {
     desk
 }
 
-/// A model that says `yes`, which is right, or `no`, with about equal probability.
-fn taught(steps: u32) -> Desk {
+/// A model that gives one of these replies, of which `yes` is right, each with about equal probability.
+fn taught(replies: &[&str], steps: u32) -> Desk {
     let desk = Desk::with_run_file(&format!(
         "success = \"environment.success\"\npolicy = {{ checkpoint = \"taught\" }}\n\
          environment.options = {{ behaviour = \"honest\" }}\nlimits = {{ turns = 3, reply_tokens = 16 }}\n\
-         evaluation = {{ tasks = 0 }}\n[[stages]]\nkind = \"rl\"\nsteps = {steps}\ngroups = 4\ngroup_size = 8\n"
+         evaluation = {{ tasks = 0 }}\n[[stages]]\nkind = \"rl\"\nsteps = {steps}\ngroups = 4\ngroup_size = 8\n\
+         optimizer = {{ learning_rate = 1e-4 }}\n"
     ));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(teach(&["yes", "no"], &desk.path("taught")));
+    runtime.block_on(teach(replies, &desk.path("taught")));
     desk
 }
 
 #[test]
 fn a_sound_run_shows_no_warning() {
-    let desk = taught(6);
-    let outcome = desk.run("plugins/guest-hostile-environment.wasm", &[]);
+    let desk = taught(&["yes", "no"], 6);
+    let outcome = desk.run(HOSTILE, &[]);
     assert!(!outcome.talk.contains("warning: ") && !outcome.talk.contains("health of"), "{outcome:?}");
     outcome.succeeded();
     let shown = desk.host(&["show", "out", "--health"]).succeeded();
     let checks: Vec<&str> = shown.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(checks, gymkhana_health::names().collect::<Vec<_>>(), "{shown}");
     assert!(shown.lines().all(|line| line.starts_with("ok    ")), "{shown}");
-    assert!(
-        shown.contains("ok    cut-replies             0.0 % of the replies (usual: at most 25 % of the replies)\n"),
-        "{shown}"
-    );
+    assert!(shown.contains(" % of the replies (usual: at most 25 % of the replies)\n"), "{shown}");
 }
 
 /// Each finding outside of its range has a second line, which begins below the value.
@@ -91,11 +92,6 @@ fn a_run_warns_once_of_a_figure_that_leaves_its_range() {
     let desk = Desk::of_groups(RL);
     let outcome = desk.run(WORD_PROBLEMS, &["--set", "stages.rl.steps=5"]);
     assert_eq!(outcome.talk.matches("warning: stage `rl`, functions: 0 of 1 called, ").count(), 1, "{outcome:?}");
-    assert_eq!(
-        outcome.talk.matches("hint: set `policy.tool_format` to the format of the model, ").count(),
-        2,
-        "{outcome:?}"
-    );
     let end = outcome.talk.lines().find(|line| line.starts_with("health of stage `rl`: ")).expect("a line");
     assert!(end.contains("cut-replies, ") && end.contains("functions"), "{end}");
     assert!(end.ends_with("; see `host show out --health`"), "{end}");
@@ -106,23 +102,22 @@ fn a_run_warns_once_of_a_figure_that_leaves_its_range() {
 
 #[test]
 fn failures_have_their_cause() {
-    let desk = taught(1);
+    let desk = taught(&["no"], 1);
     let sets = ["--set", "environment.options.behaviour=\"trap-step\"", "--set", "failures.limit=1.0"];
-    desk.run("plugins/guest-hostile-environment.wasm", &sets).succeeded();
+    desk.run(HOSTILE, &sets).succeeded();
     assert_unusual(&desk, &[("failures", "correct the plugin")]);
     let failures = findings(&desk).into_iter().find(|finding| finding["check"] == "failures").expect("a finding");
     let text = failures["text"].as_str().expect("a text");
     assert!(text.starts_with("100.0 % of 32 episodes; environment `guest-hostile-environment`: trap "), "{text}");
 }
 
-/// Steps without a bound at a high rate: after the first one, all members of a group say the same.
+/// A model that says the same in every attempt, and is wrong.
 #[test]
 fn a_collapsed_policy_repeats_itself() {
-    let sets = ["stages.rl.steps=8", "stages.rl.optimizer.learning_rate=1.0", "stages.rl.step_divergence=0.0"];
-    let desk = run(&sets);
-    assert_unusual(&desk, &[("duplicates", "`stages.rl.temperature`"), ("variety", "`stages.rl.temperature`")]);
-    let varied = unusual(&run(&["stages.rl.steps=2"]));
-    assert!(!varied.iter().any(|check| ["duplicates", "variety"].contains(&check.as_str())), "{varied:?}");
+    let desk = taught(&["no"], 3);
+    desk.run(HOSTILE, &["--set", "stages.rl.temperature=0.2"]).succeeded();
+    let remedy = "`stages.rl.temperature`";
+    assert_unusual(&desk, &[("duplicates", remedy), ("variety", remedy), ("groups-without-signal", remedy)]);
 }
 
 /// The log-probabilities are those of the whole distribution, and the tokens are those of its most probable one.
@@ -136,6 +131,11 @@ fn truncated_sampling_differs_from_the_recorded_distribution() {
 
 #[test]
 fn overlap_beyond_the_usual_staleness_is_found() {
-    let desk = run(&["stages.rl.steps=16", "stages.rl.max_staleness=8"]);
+    let desk = run(&[
+        "stages.rl.steps=16",
+        "stages.rl.max_staleness=8",
+        "stages.rl.settings.epochs=16",
+        "limits.reply_tokens=2",
+    ]);
     assert_unusual(&desk, &[("staleness", "lower `stages.rl.max_staleness`")]);
 }
