@@ -41,7 +41,7 @@ impl HealthSettings {
     /// Reads the resolved run file of a run's folder.
     ///
     /// # Errors
-    /// If the text is not TOML. Absent keys are no error.
+    /// If the text is not TOML. Keys may be absent.
     pub fn parse(text: &str) -> Result<Self, RunFileSyntaxError> {
         let file: Table = toml::from_str(text)?;
         let tables = |key: &str| file.get(key).and_then(Value::as_array).into_iter().flatten();
