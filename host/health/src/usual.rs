@@ -38,6 +38,10 @@ pub const WITHOUT_SIGNAL: f64 = 0.8;
 /// Groups below which shares of groups are not judged.
 pub const LEAST_GROUPS: u64 = 6;
 
+/// Share of the groups that not all members solve, below which their repeats and their variety are not judged: what a good
+/// policy still fails at, it fails at in one way.
+pub const LEAST_UNSOLVED: f64 = 0.2;
+
 /// Share of the steps that changed no weights, those in which all episodes succeed left out.
 pub const WITHOUT_UPDATE: f64 = 0.25;
 

@@ -3,8 +3,8 @@
 use gymkhana_record::step_metrics::rl;
 
 use super::{JudgedFigure, bound, percent, share};
-use crate::sums::StageFigures;
-use crate::usual::{DUPLICATES, LEAST_GROUPS, VARIETY, WITHOUT_SIGNAL};
+use crate::sums::{GroupTotals, StageFigures};
+use crate::usual::{DUPLICATES, LEAST_GROUPS, LEAST_UNSOLVED, VARIETY, WITHOUT_SIGNAL};
 
 /// Share of episodes with an advantage from which on equal rewards do not matter: a teacher or a critic has them.
 const OTHER_SIGNAL: f64 = 0.5;
@@ -24,6 +24,11 @@ fn more_variety(stage: &StageFigures) -> String {
     let [temperature, bonus, rate] =
         ["temperature", "settings.entropy_bonus", "optimizer.learning_rate"].map(|key| stage.bounds.key(key));
     format!("raise {temperature} or {bonus}, or lower {rate}")
+}
+
+/// Whether enough groups are not solved to judge how alike their members are.
+fn is_judged(groups: GroupTotals) -> bool {
+    groups.unsolved() >= LEAST_GROUPS && share(groups.unsolved(), groups.groups) >= LEAST_UNSOLVED
 }
 
 pub(super) fn usual_signal(_: &StageFigures) -> String {
@@ -64,8 +69,7 @@ pub(super) fn duplicates(stage: &StageFigures) -> Option<JudgedFigure> {
         percent(repeated),
         groups.unsolved()
     );
-    let is_usual = repeated <= DUPLICATES || groups.unsolved() < LEAST_GROUPS;
-    Some(JudgedFigure::judged(is_usual, text, || more_variety(stage)))
+    Some(JudgedFigure::judged(repeated <= DUPLICATES || !is_judged(groups), text, || more_variety(stage)))
 }
 
 pub(super) fn usual_variety(_: &StageFigures) -> String {
@@ -85,5 +89,5 @@ pub(super) fn variety(stage: &StageFigures) -> Option<JudgedFigure> {
         share(groups.distinct_actions, unsolved),
         share(groups.members, unsolved)
     );
-    Some(JudgedFigure::judged(others >= VARIETY || unsolved < LEAST_GROUPS, text, || more_variety(stage)))
+    Some(JudgedFigure::judged(others >= VARIETY || !is_judged(groups), text, || more_variety(stage)))
 }
