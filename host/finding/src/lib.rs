@@ -19,6 +19,18 @@ pub enum FindingStatus {
     Fail,
 }
 
+impl FindingStatus {
+    /// The word of reports and JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
 /// Result of a check.
 ///
 /// ```
@@ -35,6 +47,9 @@ pub struct Finding {
     pub status: FindingStatus,
     /// Observation in one line.
     pub text: String,
+    /// Usual range of an observed figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -64,19 +79,32 @@ impl Finding {
             Some((text, hint)) => (text, Some(one_line(hint))),
             None => (message, None),
         };
-        Self { check: check.into(), status, text: one_line(text), hint }
+        Self { check: check.into(), status, text: one_line(text), range: None, hint }
+    }
+
+    /// The finding with the usual range of its figure.
+    #[must_use]
+    pub fn with_range(self, range: impl Display) -> Self {
+        Self { range: Some(one_line(&range.to_string())), ..self }
     }
 
     /// The finding in a line, and its hint in a second one.
     #[must_use]
     pub fn lines(&self) -> String {
-        let status = match self.status {
-            FindingStatus::Ok => "ok",
-            FindingStatus::Warn => "warn",
-            FindingStatus::Fail => "fail",
-        };
-        let line = format!("{status:<4}  {:<8}  {}", self.check, self.text);
-        self.hint.iter().fold(line, |line, hint| format!("{line}\n{:16}hint: {hint}", ""))
+        self.lines_with(8)
+    }
+
+    /// As [`lines`](Self::lines), with the name of the check in a column of `width` characters.
+    #[must_use]
+    pub fn lines_with(&self, width: usize) -> String {
+        let line = format!("{:<4}  {:<width$}  {}", self.status.word(), self.check, self.observed());
+        self.hint.iter().fold(line, |line, hint| format!("{line}\n{:indent$}hint: {hint}", "", indent = width + 8))
+    }
+
+    /// The observation, and the usual range.
+    #[must_use]
+    pub fn observed(&self) -> String {
+        self.range.iter().fold(self.text.clone(), |text, range| format!("{text} (usual: {range})"))
     }
 }
 
@@ -98,5 +126,15 @@ mod tests {
             "fail  disk      `x` cannot be read: no permission\n                hint: run `chmod`"
         );
         assert_eq!(Finding::ok("registry", "`a`").lines(), "ok    registry  `a`");
+    }
+
+    #[test]
+    fn a_range_follows_the_figure() {
+        let finding = Finding::warn("cut", "50 %\nhint: raise it").with_range("at most 25 %");
+        assert_eq!(finding.lines_with(4), "warn  cut   50 % (usual: at most 25 %)\n            hint: raise it");
+        let json = serde_json::to_string(&finding).unwrap();
+        let expected = r#"{"check":"cut","status":"warn","text":"50 %","range":"at most 25 %","hint":"raise it"}"#;
+        assert_eq!(json, expected);
+        assert!(!serde_json::to_string(&Finding::ok("a", "b")).unwrap().contains("range"));
     }
 }

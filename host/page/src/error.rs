@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use axum::http::StatusCode;
 use gymkhana_filter::FilterError;
+use gymkhana_health::HealthError;
 use gymkhana_http::ListenError;
 use gymkhana_store::StoreError;
 
@@ -48,6 +49,9 @@ pub(crate) enum PageProblem {
     /// A file of the run cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The figures of the run cannot be read.
+    #[error(transparent)]
+    Health(#[from] HealthError),
     /// The run file is not TOML.
     #[error("the run file of `{run}` cannot be read: {source}")]
     RunFile {
@@ -75,7 +79,9 @@ impl PageProblem {
             Self::ForeignForm => StatusCode::FORBIDDEN,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Option(_) | Self::Filter(_) => StatusCode::BAD_REQUEST,
-            Self::Store(_) | Self::RunFile { .. } | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Store(_) | Self::Health(_) | Self::RunFile { .. } | Self::Panicked => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         }
     }
 }

@@ -59,6 +59,9 @@ pub(crate) fn page(app: &App, frame: &PageFrame<'_>, body: &Markup) -> Markup {
                                     " "
                                     a href=(format!("{}/rewards", run.path()))
                                         aria-label=(format!("Rewards of {}", visible(&run.name))) { "rewards" }
+                                    " "
+                                    a href=(format!("{}/health", run.path()))
+                                        aria-label=(format!("Health of {}", visible(&run.name))) { "health" }
                                 }
                             }
                         }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -22,6 +22,17 @@ use crate::{episode, episodes, layout, live, overview, replay, rewards};
 
 /// Writes a page on a thread that may wait for files.
 async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, PageProblem> + Send + 'static) -> Response {
+    match written(&app, write).await {
+        Ok(page) => Html(page.into_string()).into_response(),
+        Err(problem) => (problem.status(), Html(layout::problem(&app, &problem).into_string())).into_response(),
+    }
+}
+
+/// Calls a function on a thread that may wait for files.
+async fn written<T: Send + 'static>(
+    app: &App,
+    write: impl FnOnce(&App) -> Result<T, PageProblem> + Send + 'static,
+) -> Result<T, PageProblem> {
     // The semaphore is never closed.
     let place = Arc::clone(app.writers()).acquire_owned().await;
     let writer = app.clone();
@@ -35,10 +46,7 @@ async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, PageProblem> 
         }));
         written
     });
-    match written.await.unwrap_or(Err(PageProblem::Panicked)) {
-        Ok(page) => Html(page.into_string()).into_response(),
-        Err(problem) => (problem.status(), Html(layout::problem(&app, &problem).into_string())).into_response(),
-    }
+    written.await.unwrap_or(Err(PageProblem::Panicked))
 }
 
 /// Routes of the page for these runs, with those of replays if there is a replayer.
@@ -68,6 +76,8 @@ pub(crate) fn paced(
         .route("/runs/{run}/episodes/{id}", get(episode_page))
         .route("/runs/{run}/groups/{group}", get(group_page))
         .route("/runs/{run}/rewards", get(rewards_page))
+        .route("/runs/{run}/health", get(health_page))
+        .route("/api/runs/{run}/health", get(health_findings))
         .route("/events", get(live::events))
         .route("/assets/page.css", get(style))
         .route("/assets/page.js", get(script))
@@ -128,6 +138,19 @@ async fn group_page(State(app): State<App>, Path((run, group)): Path<(String, St
 
 async fn rewards_page(State(app): State<App>, Path(run): Path<String>, RawQuery(query): RawQuery) -> Response {
     page(app, move |app| rewards::page(app, app.run(index(&run)?)?, &parsed(query))).await
+}
+
+async fn health_page(State(app): State<App>, Path(run): Path<String>, RawQuery(query): RawQuery) -> Response {
+    page(app, move |app| overview::health::page(app, app.run(index(&run)?)?, &parsed(query))).await
+}
+
+/// Findings as `host show --health --json` prints them; a problem as an object with its message.
+async fn health_findings(State(app): State<App>, Path(run): Path<String>) -> Response {
+    let (status, json) = match written(&app, move |app| Ok(app.run(index(&run)?)?.health()?)).await {
+        Ok(findings) => (StatusCode::OK, serde_json::json!(*findings)),
+        Err(problem) => (problem.status(), serde_json::json!({ "error": problem.to_string() })),
+    };
+    (status, [(CONTENT_TYPE, "application/json")], json.to_string()).into_response()
 }
 
 async fn missing(State(app): State<App>) -> Response {

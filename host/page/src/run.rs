@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use gymkhana_finding::Finding;
+use gymkhana_health::{Health, HealthError};
 use gymkhana_record::EpisodeId;
 use gymkhana_store::{EpisodeTable, MetricsLine, RunReader, StageSummary, StoreError};
 use serde::Deserialize;
@@ -32,6 +34,12 @@ struct CachedTable {
     fresh_until: Instant,
 }
 
+/// Figures of the episodes, and the time until which they are not read again.
+struct CachedHealth {
+    findings: Arc<Vec<Finding>>,
+    fresh_until: Instant,
+}
+
 /// A run.
 pub(crate) struct ShownRun {
     /// Position among the runs, which addresses name.
@@ -41,6 +49,7 @@ pub(crate) struct ShownRun {
     /// Read access to the folder.
     pub reader: RunReader,
     table: Mutex<Option<CachedTable>>,
+    health: Mutex<Option<CachedHealth>>,
     metrics: Mutex<CachedLines>,
 }
 
@@ -57,7 +66,14 @@ impl ShownRun {
             let is_unique = names.iter().filter(|name| **name == names[index]).count() == 1;
             let name = if is_unique { names[index].clone() } else { path.display().to_string() };
             let reader = RunReader::open(path)?;
-            Ok(Self { index, name, reader, table: Mutex::new(None), metrics: Mutex::new(None) })
+            Ok(Self {
+                index,
+                name,
+                reader,
+                table: Mutex::new(None),
+                health: Mutex::new(None),
+                metrics: Mutex::new(None),
+            })
         };
         paths.iter().enumerate().map(open).collect()
     }
@@ -86,9 +102,20 @@ impl ShownRun {
             Some(known) => known.table.refreshed()?,
             None => self.reader.episode_table()?,
         };
-        let rest = (start.elapsed() * TABLE_REST).clamp(TABLE_AGE, MAX_AGE);
-        *cached = Some(CachedTable { table: table.clone(), fresh_until: Instant::now() + rest });
+        *cached = Some(CachedTable { table: table.clone(), fresh_until: fresh_until(start) });
         Ok(table)
+    }
+
+    /// A finding of each check of the run's health.
+    pub fn health(&self) -> Result<Arc<Vec<Finding>>, HealthError> {
+        let mut cached = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = Instant::now();
+        if let Some(known) = cached.as_ref().filter(|known| start < known.fresh_until) {
+            return Ok(Arc::clone(&known.findings));
+        }
+        let findings = Arc::new(Health::read(&self.reader)?.findings());
+        *cached = Some(CachedHealth { findings: Arc::clone(&findings), fresh_until: fresh_until(start) });
+        Ok(findings)
     }
 
     /// Lines of `metrics.jsonl`.
@@ -142,6 +169,12 @@ impl ShownRun {
         }
         Pulse(files)
     }
+}
+
+/// End of the time for which what was read since `start` is not read again.
+fn fresh_until(start: Instant) -> Instant {
+    let now = Instant::now();
+    now + ((now - start) * TABLE_REST).clamp(TABLE_AGE, MAX_AGE)
 }
 
 /// The part of a run's state that the page shows.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_config::RunFile;
+use gymkhana_health::{Health, HealthSettings};
 use gymkhana_record::Seed;
 use gymkhana_registry::Digest;
 use gymkhana_rollout::RolloutMetrics;
@@ -20,7 +21,7 @@ use crate::resume::{begun_as, growth};
 use crate::schedule::{Durations, StagePart};
 use crate::seats::SeatPolicies;
 use crate::sources::Sources;
-use crate::stages::watch::{CallWatch, CutWatch};
+use crate::stages::watch::{CallWatch, CutWatch, HealthWatch};
 use crate::state::{SavedCheckpoint, TrainingProgress, TrainingState, remove_checkpoints};
 use crate::stop::{Halt, StopRequest, Stopped};
 use gymkhana_orchestration::environments::Environments;
@@ -51,6 +52,8 @@ pub(crate) struct TrainingRun {
     /// Watch over cut replies.
     pub(crate) cuts: CutWatch,
     pub(crate) call_watch: CallWatch,
+    /// Watch over the figures of `host show --health`.
+    pub(crate) health: HealthWatch,
     /// Start time of this process, less the time of earlier ones.
     pub(crate) begun: Instant,
     /// Request to stop early.
@@ -92,6 +95,7 @@ impl TrainingRun {
         progress.rewind(&mut episodes, &mut metrics, &lines)?;
         growth::store(&folder, &file)?;
         let begun = progress.begun_before(Instant::now());
+        let health = Health::new(HealthSettings::parse(&folder.reader().run_text()?).internal()?);
         let seed = Seed(file.seed);
         let moved_away = checkpoint.is_some() && metrics.extent() != lines;
         let mut session = Self {
@@ -111,6 +115,7 @@ impl TrainingRun {
             held_out: 0,
             cuts: CutWatch::default(),
             call_watch: CallWatch::default(),
+            health: HealthWatch::new(health),
             begun,
             stop: StopRequest::default(),
             sources: Sources::default(),

@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 55] = [
+const ALLOWED: [Allowed; 56] = [
     ("nearest", &[]),
     ("finding", &[]),
     ("unified", &[]),
@@ -46,7 +46,8 @@ const ALLOWED: [Allowed; 55] = [
     ("tinker", &["record", "policy", "algorithm", "net"]),
     ("gguf", &[]),
     ("store", &["record", "registry"]),
-    ("page", &["filter", "http", "record", "registry", "store"]),
+    ("health", &["finding", "record", "store"]),
+    ("page", &["filter", "finding", "health", "http", "record", "registry", "store"]),
     ("registry-server", &["http", "registry"]),
     ("registry-client", &["registry", "nearest"]),
     (
@@ -90,6 +91,8 @@ const ALLOWED: [Allowed; 55] = [
     (
         "run",
         &[
+            "finding",
+            "health",
             "http",
             "record",
             "policy",
@@ -137,6 +140,7 @@ const ALLOWED: [Allowed; 55] = [
         &[
             "http",
             "finding",
+            "health",
             "record",
             "policy",
             "chat",

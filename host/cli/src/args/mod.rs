@@ -406,6 +406,9 @@ pub struct ShowArgs {
     /// Maximum number of listed episodes
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
+    /// Compare figures with their usual ranges
+    #[arg(long, conflicts_with_all = ["episode", "episodes"])]
+    pub health: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "episode")]
     pub json: bool,

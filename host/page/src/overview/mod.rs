@@ -1,5 +1,6 @@
 //! The overview: results and curves of one or several runs.
 
+pub(crate) mod health;
 mod series;
 pub(crate) mod settings;
 

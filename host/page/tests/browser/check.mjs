@@ -12,7 +12,7 @@ const [url, metrics, folder] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const EPISODE = "/runs/0/episodes/1.train.1.1.2.0";
 const HOSTILE = "/runs/1/episodes/1.train.0.0.0.0";
-const PAGES = ["/", "/settings", "/runs/0/episodes", EPISODE, "/runs/0/groups/1.train.1.0", "/runs/0/rewards", HOSTILE, "/nothing"];
+const PAGES = ["/", "/settings", "/runs/0/episodes", EPISODE, "/runs/0/groups/1.train.1.0", "/runs/0/rewards", "/runs/0/health", HOSTILE, "/nothing"];
 
 if (folder) mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -66,7 +66,7 @@ async function everyPage() {
 
 async function hostile() {
   const { context, page, problems } = await open();
-  for (const path of [HOSTILE, "/runs/1/episodes", "/runs/1/groups/1.train.0.0", "/runs/1/rewards"]) {
+  for (const path of [HOSTILE, "/runs/1/episodes", "/runs/1/groups/1.train.0.0", "/runs/1/rewards", "/runs/1/health"]) {
     await visit(page, path);
     await page.waitForTimeout(200);
     assert.equal(await page.evaluate(() => window.pwned), undefined, path);

@@ -81,6 +81,7 @@ async fn texts_stay_texts_on_every_page() {
         "/runs/0/episodes/1.train.0.0.0.0".to_owned(),
         "/runs/0/groups/1.train.0.0".to_owned(),
         "/runs/0/rewards".to_owned(),
+        "/runs/0/health".to_owned(),
     ] {
         let page = client.get(&path).await;
         let shown = without_values(&page);
@@ -189,10 +190,11 @@ async fn numbers_outside_of_every_range_are_shown() {
     runs.add("first", &run_file(1), &[record, episode(0, 0, 1)]);
     let client = runs.page();
     for path in
-        ["/", "/runs/0/episodes", "/runs/0/episodes/1.train.0.0.0.0", "/runs/0/groups/1.train.0.0", "/runs/0/rewards"]
+        ["/", "/runs/0/episodes", "/runs/0/episodes/1.train.0.0.0.0", "/runs/0/groups/1.train.0.0", "/runs/0/health"]
     {
         client.get(path).await;
     }
+    client.get("/runs/0/rewards").await;
     client.get("/?from=nan&to=inf").await;
     client.get("/runs/0/episodes?reward_min=nan&size=18446744073709551615").await;
     client.get("/runs/0/episodes/1.train.0.0.0.0?first_token=18446744073709551615").await;

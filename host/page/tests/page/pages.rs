@@ -255,6 +255,45 @@ async fn rewards_are_summed_up_and_compared() {
     assert_holds(&page, &["These episodes have no rewards."]);
 }
 
+/// No function of the fixture is called wrongly; each group of four has rewards that differ, and equal tokens.
+#[tokio::test]
+async fn health_has_a_row_for_each_figure_and_the_same_as_json() {
+    let runs = Runs::one();
+    let client = runs.page();
+    let page = client.get("/runs/0/health").await;
+    assert_holds(
+        &page,
+        &[
+            r#"<th scope="row">endings</th><td>ok</td><td>stage `rl`: 0.0 % cut short without success; terminated 100.0 %</td>"#,
+            r#"<th scope="row">failures</th><td>warn</td><td>stage `rl`: 6.2 % of 16 episodes; tool `sql`: trap 1</td>"#,
+            "<td>at most 5 % of the episodes</td><td>see `host show DIR --episodes failed`, and correct the plugin;",
+            "<td>not measured</td><td>–</td>",
+        ],
+    );
+    let json = client.get("/api/runs/0/health").await;
+    let findings: Vec<serde_json::Value> = serde_json::from_str(&json).expect("a list");
+    assert_eq!(findings.len(), page.matches("<tr").count() - 1);
+    let failures = findings.iter().find(|finding| finding["check"] == "failures").expect("a finding");
+    assert_eq!((&failures["status"], &failures["range"]), (&"warn".into(), &"at most 5 % of the episodes".into()));
+    assert_eq!(client.status("/api/runs/1/health").await, StatusCode::NOT_FOUND);
+}
+
+/// Figures are read again when the run has grown.
+#[tokio::test]
+async fn health_follows_a_run_in_progress() {
+    let mut runs = Runs::new();
+    let run = runs.add_stopped("live", &run_file(3), &[episode(0, 0, 0), episode(0, 0, 1)]);
+    let client = runs.page();
+    assert_holds(&client.get("/runs/0/health").await, &["of 2 episodes", r#"data-events="/events?run=0""#]);
+    run.episodes().expect("the store opens").append(&episode(0, 0, 2)).expect("appended");
+    let is_new = |page: &str| page.contains("of 3 episodes");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !is_new(&client.get("/runs/0/health").await) {
+        assert!(std::time::Instant::now() < deadline, "the page stays as it was");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test]
 async fn kept_comparisons_of_versions_are_shown() {
     let runs = Runs::one();

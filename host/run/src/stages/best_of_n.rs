@@ -48,6 +48,7 @@ impl TrainingRun {
             let replies = Replies::of(groups.iter().flatten(), self.seats.own_seats(), &self.environments);
             let cut = self.cuts.step(&self.file, self.progress.stage, replies.cut_share());
             cut.iter().for_each(|warning| self.reporter.warn(warning));
+            self.health.episodes(groups.iter().flatten());
             let kept: Vec<&EpisodeRecord> = groups.iter().flat_map(|group| best(stage, group)).collect();
             if kept.is_empty() && !was_empty {
                 self.reporter.warn(&format!(

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 
 use gymkhana_config::Stage;
 use gymkhana_orchestration::{Classify, RunResult};
+use gymkhana_record::StepMetrics;
 use gymkhana_store::RunSummary;
 use gymkhana_trainer::StageModels;
 
@@ -115,12 +116,37 @@ impl TrainingRun {
             Stage::Rl(stage) if stage.recorded.is_some() => self.preferences(stage).await?,
             Stage::Rl(stage) => self.rl(stage).await?,
         }
+        self.report_health(self.progress.stage);
         let after = self.evaluate(EvalPoint::After).await?;
         let summary = self.progress.finish(&after, self.begun.elapsed());
         self.reporter.stage_finished(&summary);
         self.warn_of_worse_policy();
         self.episodes.commit()?;
         Ok(self.write_state()?)
+    }
+
+    /// Adds the metrics of a step to the figures, and warns of those that leave their usual range.
+    pub(crate) fn watch_health(&mut self, step: u64, values: &StepMetrics) {
+        let stage = self.progress.stage;
+        let name = self.file.stages.get(stage).map_or("", |stage| stage.name());
+        for finding in self.health.step(stage as u32, step, values) {
+            let hint = finding.hint.as_deref().unwrap_or_default();
+            let text = format!("stage `{name}`, {}: {}\nhint: {hint}", finding.check, finding.observed());
+            self.reporter.warn(&text);
+        }
+    }
+
+    /// Reports the figures of a stage that ends outside of their usual range.
+    fn report_health(&self, stage: usize) {
+        let checks = self.health.end(stage as u32);
+        if !checks.is_empty() {
+            let name = self.file.stages.get(stage).map_or("", |stage| stage.name());
+            self.reporter.status(&format!(
+                "health of stage `{name}`: outside of the usual range: {}; see `host show {} --health`",
+                checks.join(", "),
+                self.folder.reader().path().display()
+            ));
+        }
     }
 
     fn finish(&mut self) -> RunResult<Finished> {

@@ -55,6 +55,7 @@ impl TrainingRun {
             let format = self.environments.first().rollout.chat().tool_format();
             let unread = self.call_watch.step(format, groups.iter().flatten());
             cut.iter().chain(&unread).for_each(|warning| self.reporter.warn(warning));
+            self.health.episodes(groups.iter().flatten());
             if stage.shuffle_rewards {
                 self.shuffle_rewards(step, &mut groups);
             }
@@ -86,7 +87,7 @@ impl TrainingRun {
             };
             let mut measured = self.meanwhile::<RunResult<_>>(&mut prefetcher, learning).await??;
             drop(timer);
-            let signal = StepSignal { differs: signal, updated: measured.has_update() };
+            let signal = StepSignal { differs: signal, updated: measured.has_update(), solved: figures.success >= 1.0 };
             watch.observe(&stage.name, signal).iter().for_each(|warning| self.reporter.warn(warning));
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.trained_tokens(&groups));

@@ -182,6 +182,8 @@ impl TrainingRun {
         let mut line = values.clone();
         line.append(self.evaluated_before(step));
         self.show_position();
-        Ok(self.metrics.append(self.progress.stage as u32, step, &line)?)
+        self.metrics.append(self.progress.stage as u32, step, &line)?;
+        self.watch_health(step, &line);
+        Ok(())
     }
 }

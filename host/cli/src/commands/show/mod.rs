@@ -1,4 +1,4 @@
-//! `host show`: a summary of a run, a list of its episodes, or one episode.
+//! `host show`: a summary of a run, its health, a list of its episodes, or one episode.
 
 mod curve;
 mod episode;
@@ -6,10 +6,11 @@ mod episodes;
 mod run;
 mod training;
 
+use gymkhana_health::Health;
 use gymkhana_store::RunReader;
 
 use crate::args::ShowArgs;
-use crate::error::CliResult;
+use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 
 /// The message about a folder without episodes.
@@ -27,7 +28,20 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
             episode::show(&run, &record, printer)?;
         }
         (None, Some(which)) => episodes::show(&run, which, args, printer)?,
+        (None, None) if args.health => show_health(&run, args.json, printer)?,
         (None, None) => run::show(&run, args.json, printer)?,
     }
+    Ok(())
+}
+
+/// Prints the figures of a run with their usual ranges, and remedies outside of them. The exit code stays 0.
+fn show_health(run: &RunReader, as_json: bool, printer: &Printer) -> CliResult<()> {
+    let findings = Health::read(run).user_error()?.findings();
+    if as_json {
+        printer.json(serde_json::json!(findings));
+        return Ok(());
+    }
+    let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
+    findings.iter().for_each(|finding| printer.result(finding.lines_with(width)));
     Ok(())
 }

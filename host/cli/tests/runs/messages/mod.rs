@@ -1,5 +1,6 @@
-//! What a run tells its user: its plan, and warnings.
+//! What a run tells its user: its plan, warnings, and its health.
 
 mod dry_run;
+mod health;
 mod symptoms;
 mod warnings;

@@ -6,6 +6,7 @@ use std::fs;
 use gymkhana_record::Ending;
 use serde_json::Value;
 
+use super::health::{assert_unusual, unusual};
 use crate::common::{Desk, WORD_PROBLEMS};
 
 /// Three steps of reinforcement learning from random weights. Calls cost points, so that rewards vary.
@@ -40,6 +41,13 @@ fn run(stages: &str, sets: &[&str]) -> Desk {
     desk
 }
 
+/// Asserts that these checks of the run's health are within their usual ranges.
+#[track_caller]
+fn assert_usual(desk: &Desk, checks: &[&str]) {
+    let unusual = unusual(desk);
+    assert!(!checks.iter().any(|check| unusual.iter().any(|found| found == check)), "{unusual:?}");
+}
+
 /// A metric of every step that reports it.
 fn figures(desk: &Desk, name: &str) -> Vec<f64> {
     let text = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
@@ -60,14 +68,18 @@ fn equal_rewards_leave_no_advantage() {
     let flat = run(RL, &["plugins.answer-match.options.per-call-cost=0.0"]);
     assert_eq!(figures(&flat, "episodes_with_advantage"), [0.0; 3]);
     assert_eq!((figures(&flat, "updates"), figures(&flat, "advantage_std")), (vec![0.0; 3], vec![0.0; 3]));
+    assert_unusual(&flat, &[("groups-without-signal", "`environment.options`"), ("updates", "`sampler.kind`")]);
     let varied = run(RL, &[]);
+    assert_usual(&varied, &["groups-without-signal", "updates"]);
     assert!(figures(&varied, "episodes_with_advantage").iter().all(|count| *count > 0.0));
     assert_eq!(figures(&varied, "updates"), [1.0; 3]);
 }
 
 #[test]
 fn short_replies_are_cut() {
-    let short = figures(&run(RL, &[]), "cut_replies");
+    let desk = run(RL, &[]);
+    assert_unusual(&desk, &[("cut-replies", "`limits.reply_tokens`")]);
+    let short = figures(&desk, "cut_replies");
     assert!(short.iter().all(|share| *share > 0.5), "{short:?}");
     let long = figures(&run(RL, &["limits.reply_tokens=200", "stages.rl.steps=1"]), "cut_replies");
     assert!(long[0] < short[0], "{long:?} after {short:?}");
@@ -78,9 +90,11 @@ fn calls_that_cannot_be_read_are_malformed() {
     let untaught = run(RL, &[]);
     assert!(highest(&figures(&untaught, "malformed_calls")) > 0.3, "a random model writes marks of calls");
     assert_eq!(figures(&untaught, "calls"), [0.0; 3]);
+    assert_unusual(&untaught, &[("functions", "`policy.tool_format`")]);
     // In a format without such marks there is no call to misread.
     let other = run(RL, &["policy.tool_format=pythonic"]);
     assert_eq!(figures(&other, "malformed_calls"), [0.0; 3]);
+    assert_usual(&other, &["malformed-calls"]);
 }
 
 #[test]
@@ -90,6 +104,7 @@ fn a_narrow_context_ends_episodes() {
     desk.run(lake, &["--set", "limits.context_tokens=200"]).succeeded();
     assert_eq!(figures(&desk, "cut_short"), [1.0]);
     assert!(desk.episodes().iter().all(|record| record.ending == Ending::ContextLimit));
+    assert_unusual(&desk, &[("endings", "`limits.context_tokens`")]);
     let shown = desk.host(&["show", "out", "--episodes", "unsolved"]).succeeded();
     assert_eq!(shown.matches("context-limit").count(), 12, "{shown}");
     for cure in ["limits.context_tokens=2048", "context.strategy=state"] {
@@ -101,13 +116,19 @@ fn a_narrow_context_ends_episodes() {
 
 #[test]
 fn a_high_learning_rate_exceeds_the_bound_of_a_step() {
-    let divergence =
-        |rate: &str| figures(&run(RL, &[&format!("stages.rl.optimizer.learning_rate={rate}")]), "step_divergence");
-    let high = divergence("1.0");
+    let at = |rate: &str| run(RL, &[&format!("stages.rl.optimizer.learning_rate={rate}")]);
+    let divergence = |desk: &Desk| figures(desk, "step_divergence");
+    let desk = at("1.0");
+    assert_unusual(&desk, &[("step-size", "lower `stages.rl.optimizer.learning_rate`")]);
+    let high = divergence(&desk);
     assert!(high.iter().all(|divergence| *divergence > 1.0), "{high:?}");
-    let usual = divergence("1e-4");
+    let desk = at("1e-4");
+    assert_usual(&desk, &["step-size"]);
+    let usual = divergence(&desk);
     assert!(usual.iter().all(|divergence| *divergence < 1e-4), "{usual:?}");
-    let low = divergence("1e-9");
+    let desk = at("1e-9");
+    assert_unusual(&desk, &[("step-size", "raise `stages.rl.optimizer.learning_rate`")]);
+    let low = divergence(&desk);
     assert!(highest(&low) < 0.01 * highest(&usual), "{low:?} and {usual:?}");
 }
 
@@ -117,8 +138,11 @@ fn steps_without_a_bound_let_entropy_collapse() {
     let collapsed = run(RL, &[rate, "stages.rl.step_divergence=0.0"]);
     let entropy = figures(&collapsed, "entropy");
     assert!(entropy[1] < 0.75 * entropy[0], "{entropy:?}");
+    assert_unusual(&collapsed, &[("entropy", "`stages.rl.settings.entropy_bonus`")]);
     assert_eq!(figures(&collapsed, "episodes_with_advantage")[1..], [0.0; 2], "all replies are alike");
-    let bounded = figures(&run(RL, &[rate]), "entropy");
+    let desk = run(RL, &[rate]);
+    assert_usual(&desk, &["entropy"]);
+    let bounded = figures(&desk, "entropy");
     assert!(bounded[2] > 0.95 * bounded[0], "{bounded:?}");
 }
 
@@ -133,8 +157,10 @@ fn overlap_makes_tokens_stale() {
 fn a_gradient_that_is_not_finite_skips_the_step() {
     let broken = run(SFT, &["stages.sft.optimizer.learning_rate=1e20"]);
     assert_eq!(figures(&broken, "skipped_updates"), [0.0, 1.0, 1.0], "the first step destroys the weights");
+    assert_unusual(&broken, &[("skipped-updates", "`stages.sft.optimizer.learning_rate`")]);
     let sound = run(SFT, &["stages.sft.optimizer.learning_rate=1e-3"]);
     assert_eq!(figures(&sound, "skipped_updates"), [0.0; 3]);
+    assert_usual(&sound, &["skipped-updates", "updates", "demonstrations"]);
 }
 
 /// No reply is right, and a call costs points: the policy learns to call nothing.
@@ -145,6 +171,7 @@ fn a_reward_for_something_else_rises_without_success() {
     let reward = figures(&desk, "reward");
     assert!(mean(&reward[10..]) > mean(&reward[..5]) + 0.05, "{reward:?}");
     assert_eq!(figures(&desk, "success"), [0.0; 15]);
+    assert_unusual(&desk, &[("reward-and-success", "`plugins.NAME.gate`")]);
 }
 
 #[test]
@@ -152,6 +179,7 @@ fn demonstrations_that_exceed_the_context_are_left_out() {
     let desk = Desk::of_groups(SFT);
     let refused = desk.run(WORD_PROBLEMS, &["--set", "limits.context_tokens=100"]).mistake("a narrow context");
     assert!(refused.contains("exceeded the context of 100 tokens\nhint: raise "), "{refused}");
+    assert_unusual(&desk, &[("demonstrations", "`limits.context_tokens`")]);
     assert!(figures(&desk, "left_out").iter().all(|count| *count == 4.0));
     assert!(figures(&desk, "demonstrations").iter().all(|count| *count == 0.0));
     assert_eq!(figures(&run(SFT, &[]), "left_out"), [0.0; 3]);
@@ -163,7 +191,7 @@ fn codes(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn figures_and_keys_of_the_page_exist() {
+fn checks_figures_and_keys_of_the_page_exist() {
     let docs = gymkhana_tests::root().join("docs");
     let read = |name: &str| fs::read_to_string(docs.join(name)).expect("a page");
     let (page, metrics, keys) =
@@ -171,11 +199,13 @@ fn figures_and_keys_of_the_page_exist() {
     let rows: Vec<Vec<&str>> =
         page.lines().filter(|line| line.starts_with("| ")).map(|line| line.split(" | ").collect()).collect();
     assert!(rows.len() >= 12, "{page}");
+    let checks: Vec<&str> = gymkhana_health::names().collect();
     // The names of the columns, and the line below them, come first.
     for row in &rows[2..] {
-        let [_, figure, _, key] = row[..] else { panic!("{row:?} has not four cells") };
-        let (figures, named) = (codes(figure), codes(key));
-        assert!(!figures.is_empty() && !named.is_empty(), "{row:?}");
+        let [_, check, figure, _, key] = row[..] else { panic!("{row:?} has not five cells") };
+        let (named_checks, figures, named) = (codes(check), codes(figure), codes(key));
+        assert!(!named_checks.is_empty() && !figures.is_empty() && !named.is_empty(), "{row:?}");
+        assert!(named_checks.iter().all(|name| checks.contains(name)), "{row:?}");
         for figure in figures {
             assert!(metrics.contains(&format!("\n| `{figure}` |")), "no metric `{figure}`");
         }

@@ -1,12 +1,9 @@
 //! Warning about replies whose calls are not read.
 
 use gymkhana_chat::ToolFormat;
+use gymkhana_health::usual::{LIKE_CALLS, STEPS};
 use gymkhana_record::{EpisodeRecord, Turn, text_of};
 
-/// Training steps after which the stage warns.
-const STEPS: u32 = 3;
-/// Share of the messages that look like calls from which on a step counts.
-const SHARE: f64 = 0.1;
 /// Messages of a step that are read.
 const MOST: usize = 64;
 
@@ -39,7 +36,7 @@ impl CallWatch {
         let texts: Vec<String> = texts.take(MOST).collect();
         let alike = texts.iter().filter(|text| ToolFormat::resembles_call(text)).count();
         let share = alike as f64 / texts.len().max(1) as f64;
-        self.steps = if share >= SHARE { self.steps + 1 } else { 0 };
+        self.steps = if share >= LIKE_CALLS { self.steps + 1 } else { 0 };
         if self.steps < STEPS {
             return None;
         }

@@ -1,12 +1,7 @@
 //! Warning about replies that a limit of tokens cut.
 
 use gymkhana_config::RunFile;
-
-/// Share of cut replies above which a step or an evaluation counts.
-const SHARE: f64 = 0.25;
-
-/// Consecutive training steps with such a share after which the stage warns. An untrained policy has them at first.
-const STEPS: u32 = 3;
+use gymkhana_health::usual::{CUT_REPLIES, STEPS};
 
 /// Counts the steps with many cut replies; warns once per run.
 #[derive(Debug, Default)]
@@ -18,7 +13,7 @@ pub(crate) struct CutWatch {
 impl CutWatch {
     /// Counts a training step; returns the warning.
     pub fn step(&mut self, file: &RunFile, stage: usize, share: f64) -> Option<String> {
-        self.steps = if share > SHARE { self.steps + 1 } else { 0 };
+        self.steps = if share > CUT_REPLIES { self.steps + 1 } else { 0 };
         if self.steps < STEPS {
             return None;
         }
@@ -27,7 +22,7 @@ impl CutWatch {
 
     /// Returns the warning of an evaluation after a stage.
     pub fn evaluated(&mut self, file: &RunFile, stage: usize, share: f64) -> Option<String> {
-        if share > SHARE { self.warn(file, stage, share, "in the evaluation after it") } else { None }
+        if share > CUT_REPLIES { self.warn(file, stage, share, "in the evaluation after it") } else { None }
     }
 
     fn warn(&mut self, file: &RunFile, stage: usize, share: f64, which: &str) -> Option<String> {

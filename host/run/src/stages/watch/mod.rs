@@ -2,8 +2,10 @@
 
 mod calls;
 mod cut;
+mod health;
 mod worse;
 
+use gymkhana_health::usual::STEPS;
 use gymkhana_record::EpisodeRecord;
 use gymkhana_trainer::Algorithm;
 
@@ -11,14 +13,12 @@ use crate::stages::groups::rewards_differ;
 
 pub(crate) use calls::CallWatch;
 pub(crate) use cut::CutWatch;
+pub(crate) use health::HealthWatch;
 pub use worse::BetterCheckpoint;
 
 /// The usual remedies.
 const REMEDIES: &str = "use easier tasks, a reward of several parts, a higher temperature or more steps of an sft stage \
                         before it, or set dynamic_sampling; check the rewards with `host show --episode`";
-
-/// Consecutive steps without a difference after which the stage warns.
-const STEPS: u32 = 3;
 
 /// What a training step had to learn from, and what it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(crate) struct StepSignal {
     pub differs: bool,
     /// Whether weights changed.
     pub updated: bool,
+    /// Whether all episodes succeeded, so that nothing is left to learn.
+    pub solved: bool,
 }
 
 /// Counts the steps of a stage in which no rewards differ or no weights change.
@@ -46,8 +48,11 @@ impl SignalWatch {
         Self { replays: algorithm.replay.is_some(), ..Self::default() }
     }
 
-    /// Counts a step; returns the warning of the stage `name`, once.
-    pub fn observe(&mut self, name: &str, StepSignal { differs, updated }: StepSignal) -> Option<String> {
+    /// Counts a step; returns the warning of the stage `name`, once. Solved steps do not count.
+    pub fn observe(&mut self, name: &str, StepSignal { differs, updated, solved }: StepSignal) -> Option<String> {
+        if solved {
+            return None;
+        }
         let learns = differs && updated;
         self.flat = if learns { 0 } else { self.flat + 1 };
         self.differed = !learns && (differs || (self.differed && self.flat > 1));
@@ -108,14 +113,24 @@ mod tests {
     #[test]
     fn steps_that_change_no_weights_warn() {
         let mut watch = SignalWatch::default();
-        let masked = StepSignal { differs: true, updated: false };
+        let masked = StepSignal { differs: true, updated: false, solved: false };
         assert_eq!([masked; 2].map(|step| watch.observe("rl", step)), [None, None]);
         let text = watch.observe("rl", masked).unwrap();
         assert!(text.starts_with("stage `rl` learns nothing: no weights changed in 3 steps\n"), "{text}");
     }
 
     fn step(differs: bool) -> StepSignal {
-        StepSignal { differs, updated: true }
+        StepSignal { differs, updated: true, solved: false }
+    }
+
+    /// A policy that solves every task has equal rewards and no updates.
+    #[test]
+    fn solved_steps_do_not_warn() {
+        let mut watch = SignalWatch::default();
+        let solved = StepSignal { differs: false, updated: false, solved: true };
+        assert!((0..9).all(|_| watch.observe("rl", solved).is_none()));
+        assert!((0..2).all(|_| watch.observe("rl", step(false)).is_none()));
+        assert!(watch.observe("rl", solved).is_none() && watch.observe("rl", step(false)).is_some());
     }
 
     #[test]
