@@ -1,15 +1,13 @@
 //! Everything that the program waits for: each wait names its counterpart and has a bound, or says that it goes on.
 //!
-//! Other crates do not use timers of tokio or the standard library for waits; `xtask/src/checks/waits.rs` refuses them. Bounds
+//! Other crates do not use timers of tokio or the standard library for waits; `xtask/src/checks/source/waits.rs` refuses them. Bounds
 //! count the time in which this machine runs: a suspended machine and a changed clock spend none of it.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod child;
 mod counterpart;
-mod page;
 mod reminder;
-mod table;
 
 use std::future::IntoFuture;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -19,9 +17,7 @@ use tokio::time::Instant;
 
 pub use child::{ChildWait, output};
 pub use counterpart::Counterpart;
-pub use page::waits_page;
 pub use reminder::{Reminder, reminding};
-pub use table::{AfterWait, BoundOfWait, Evidence, TABLE, WaitRow};
 
 /// A counterpart that did not answer within the bound of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

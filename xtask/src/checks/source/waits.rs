@@ -43,7 +43,7 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
                 findings.extend(check(&file, &text));
             }
         }
-        report(&findings, "waits", "wait by `gymkhana_waits`, and add a row to host/waits/src/table.rs")
+        report(&findings, "waits", "wait by `gymkhana_waits`, and add a row to host/cli/src/waits/table.rs")
     })
 }
 

@@ -128,7 +128,7 @@ fn run_file_page() -> String {
 }
 
 fn waits_page() -> String {
-    format!("{GENERATED}\n{}", gymkhana_waits::waits_page())
+    format!("{GENERATED}\n{}", gymkhana_cli::waits::waits_page())
 }
 
 fn run_file_schema() -> String {

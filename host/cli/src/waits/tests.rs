@@ -1,10 +1,13 @@
-//! The table of waits against the sources: constants, keys, options and tests are those that it names.
+//! The table against the sources: constants, keys, options and tests are those that it names.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gymkhana_waits::{BoundOfWait, Counterpart, Evidence, TABLE, waits_page};
+use gymkhana_waits::Counterpart;
+
+use super::table::{BoundOfWait, Evidence, TABLE};
+use super::waits_page;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

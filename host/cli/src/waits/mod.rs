@@ -1,8 +1,12 @@
-//! The reference page of waits.
+//! The table of waits, and its reference page.
+
+mod table;
 
 use std::fmt::Write;
 
-use crate::{AfterWait, BoundOfWait, Counterpart, Evidence, TABLE, WaitRow};
+use gymkhana_waits::Counterpart;
+
+use table::{AfterWait, BoundOfWait, Evidence, TABLE, WaitRow};
 
 const INTRODUCTION: &str = "# Waits
 
@@ -67,3 +71,6 @@ fn shown(evidence: &Evidence) -> String {
         Evidence::Missing(reason) => format!("none: {reason}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
-//! The table of waits: what is waited for, for how long, and what happens then. Tests compare it with the sources.
+//! The waits: what is waited for, for how long, and what happens then. Tests compare it with the sources.
 
 use std::time::Duration;
 
-use crate::Counterpart;
+use gymkhana_waits::Counterpart;
 
 /// The bound of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
