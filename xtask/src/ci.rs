@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::ValueEnum;
 
+use crate::checks::source::waits;
 use crate::checks::{arrows, cycles, deny, features, identifiers, layout, locks, manifests, prose, type_names, words};
 use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
@@ -70,6 +71,7 @@ fn quick(workspace: &Workspace) -> anyhow::Result<()> {
     layout::run(workspace)?;
     type_names::run(workspace)?;
     identifiers::run(workspace)?;
+    waits::run(workspace)?;
     locks::run(workspace)?;
     features::run(workspace)?;
     prose::run(workspace)?;

@@ -33,6 +33,7 @@ pub mod registry;
 #[cfg(feature = "full")]
 mod serving;
 pub mod units;
+pub mod waits;
 
 use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseIntError};

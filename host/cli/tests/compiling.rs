@@ -77,6 +77,22 @@ fn time_of_the_compiler_is_bounded() {
     assert!(matches!(error, LoadError::CompileTime { limit, .. } if limit == deadline), "{error:?}");
 }
 
+/// The process is stopped by a signal before it reads the component.
+#[test]
+fn a_stopped_compiler_is_named_and_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pid = folder.path().join("pid");
+    let script = format!("echo $$ > {}; kill -s STOP $$", pid.display());
+    let (program, arguments) = ("/bin/sh".into(), vec!["-c".into(), script.into()]);
+    let deadline = Duration::from_secs(1);
+    let error = compile_with(CompilerProgram { program, arguments, deadline, ..CompilerProgram::default() });
+    assert!(matches!(error, LoadError::CompileTime { limit, .. } if limit == deadline), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("x.wasm") && text.contains("1 s"), "{text}");
+    let pid = fs::read_to_string(pid).expect("it was started");
+    assert!(!Path::new("/proc").join(pid.trim()).exists(), "process {pid} is left");
+}
+
 #[test]
 fn output_of_another_program_is_not_believed() {
     for (other, reason) in [

@@ -6,6 +6,7 @@ use gymkhana_net::http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, Heade
 use gymkhana_net::http::{Client, Error, Method, Response, StatusCode};
 use gymkhana_net::{ClientError, Forbidden, Rule, check_literal, checked_client};
 use gymkhana_record::{HttpRequest, HttpResponse, Refused, Reply};
+use gymkhana_waits::{Counterpart, within};
 use url::Url;
 
 /// Limit on redirects of a request.
@@ -73,9 +74,9 @@ impl HttpGrant {
         let pending = PendingRequest::parse(request)?;
         let (rule, _) = self.rule(&pending.url, &pending.method)?;
         let time = rule.time.min(Duration::from_millis(request.timeout_ms.into()));
-        match tokio::time::timeout(time, self.follow(pending)).await {
+        match within(Counterpart::OutboundCall, time, self.follow(pending)).await {
             Ok(answered) => answered,
-            Err(_) => Err(Refused::Failed(format!("no response within {} ms", time.as_millis()))),
+            Err(silent) => Err(Refused::Failed(silent.to_string())),
         }
     }
 

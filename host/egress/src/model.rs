@@ -10,6 +10,7 @@ use gymkhana_net::{
 };
 use gymkhana_record::{ModelReply, ModelRequest, ModelRole, Part, Refused, Reply, text_of};
 use gymkhana_sandbox::OutboundError;
+use gymkhana_waits::{Counterpart, within};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
@@ -89,8 +90,8 @@ impl ModelServer {
         let retry = Retry { retries: self.retries, first_delay: FIRST_DELAY, max_delay: MAX_DELAY };
         let attempt = || async {
             let attempt = self.attempt(body.clone());
-            tokio::time::timeout(self.time, attempt).await.unwrap_or_else(|_| {
-                Err(Failed::transient(format!("it did not answer within {} s", self.time.as_secs_f64())))
+            within(Counterpart::OutboundCall, self.time, attempt).await.unwrap_or_else(|silent| {
+                Err(Failed::transient(format!("it did not answer for {} s", silent.waited.as_secs_f64())))
             })
         };
         retry.run(attempt, |_| {}).await.map_err(|GaveUp { failed, attempts }| {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gymkhana_keeper::Keeper;
+use gymkhana_waits::{Counterpart, within};
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
@@ -127,7 +128,7 @@ async fn run(keeper: &Keeper, program: AgentProgram, launch: Launch) -> Result<P
     drop(kept);
     for reader in readers {
         // A process that left the group may hold the pipe.
-        let _ = tokio::time::timeout(LAST_OUTPUT, reader).await;
+        let _ = within(Counterpart::AgentProgram, LAST_OUTPUT, reader).await;
     }
     let mut output = output.take();
     let overflowed = output.len() > MAX_OUTPUT;

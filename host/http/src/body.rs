@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
+use gymkhana_waits::{Counterpart, within};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use tokio::time::timeout;
 
 /// Limits of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,9 @@ pub enum BodyError {
 /// # Errors
 /// If it is too large, too slow or broken off.
 pub async fn read_body(body: Body, limits: BodyLimits) -> Result<Bytes, BodyError> {
-    timeout(limits.time, read(body, limits.bytes)).await.unwrap_or(Err(BodyError::TooSlow(limits.time)))
+    within(Counterpart::Client, limits.time, read(body, limits.bytes))
+        .await
+        .unwrap_or(Err(BodyError::TooSlow(limits.time)))
 }
 
 async fn read(mut body: Body, max: usize) -> Result<Bytes, BodyError> {

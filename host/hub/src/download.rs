@@ -3,11 +3,12 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gymkhana_net::http::header::{ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, LOCATION, RANGE};
-use gymkhana_net::http::{Method, Response, StatusCode};
+use gymkhana_net::http::{Method, RequestBuilder, Response, StatusCode};
 use gymkhana_net::{Failed, Retry, root_cause};
+use gymkhana_waits::{Counterpart, Silent, within};
 use sha2::{Digest, Sha256};
 use url::Url;
 
@@ -24,6 +25,10 @@ const MAX_WEIGHTS: u64 = 64 << 30;
 const MAX_TEXT: u64 = 256 << 20;
 /// Longest delay between two attempts.
 const MAX_DELAY: Duration = Duration::from_secs(30);
+/// Lowest rate of a download, in bytes per second.
+const MIN_RATE: f64 = 1024.0;
+/// Number of stall limits in which the file of another process must grow.
+const LOCK_STALLS: u32 = 10;
 /// Polling interval while another process downloads the same file.
 const LOCK_POLL: Duration = Duration::from_millis(300);
 
@@ -107,7 +112,7 @@ impl Hub {
             if let Some(token) = &self.token {
                 request = request.bearer_auth(token.reveal());
             }
-            let response = request.send().await.map_err(|error| DownloadFailure::Transient(root_cause(&error)))?;
+            let response = self.sent(request).await?;
             let headers = response.headers();
             if response.status().is_redirection() {
                 let to = text(headers, LOCATION.as_str()).and_then(|to| url.join(to).ok());
@@ -189,7 +194,10 @@ impl Hub {
             }
             let blob = self.cache.blob(repository, &tag);
             let file = IncomingFile { name, tag: &tag, size: answer.size, blob: &blob };
-            if let Some(partial) = file.open().await? {
+            let bound = LOCK_STALLS * self.stall;
+            let opened = file.open(bound, progress).await?;
+            let locked = |silent: Silent| HubError::Locked { what: what.clone(), silent };
+            if let Some(partial) = opened.map_err(locked)? {
                 let downloaded = self.receive(answer, &file, partial, progress).await?;
                 file.check(&downloaded).map_err(|why| {
                     // A damaged file is not resumed.
@@ -228,15 +236,16 @@ impl Hub {
         };
         partial.set_len(done).map_err(broken("write"))?;
         partial.seek(SeekFrom::Start(done)).map_err(broken("write"))?;
-        while let Some(chunk) =
-            response.chunk().await.map_err(|error| DownloadFailure::Transient(root_cause(&error)))?
-        {
+        let mut rate = Rate::new(self.stall);
+        while let Some(chunk) = self.chunk(&mut response).await? {
+            let chunk = chunk.as_ref();
             done += chunk.len() as u64;
+            rate.received(chunk.len() as u64).map_err(DownloadFailure::Transient)?;
             if done > file.size.unwrap_or(MAX_UNSIZED) {
                 break;
             }
-            partial.write_all(&chunk).map_err(broken("write"))?;
-            hash.update(&chunk);
+            partial.write_all(chunk).map_err(broken("write"))?;
+            hash.update(chunk);
             progress(DownloadProgress { file: file.name, done, size: file.size });
         }
         if file.size.is_some_and(|size| done < size) {
@@ -246,6 +255,20 @@ impl Hub {
         Ok(Downloaded { size: done, sha256: hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect() })
     }
 
+    /// Sends a request and waits for the head of its answer.
+    async fn sent(&self, request: RequestBuilder) -> Result<Response, DownloadFailure> {
+        let sent = within(Counterpart::Hub, self.stall, request.send()).await;
+        let sent = sent.map_err(|silent| DownloadFailure::Transient(silent.to_string()))?;
+        sent.map_err(|error| DownloadFailure::Transient(root_cause(&error)))
+    }
+
+    /// The next bytes of an answer; `None` at its end.
+    async fn chunk(&self, response: &mut Response) -> Result<Option<impl AsRef<[u8]> + use<>>, DownloadFailure> {
+        let chunk = within(Counterpart::Hub, self.stall, response.chunk()).await;
+        let chunk = chunk.map_err(|silent| DownloadFailure::Transient(silent.to_string()))?;
+        chunk.map_err(|error| DownloadFailure::Transient(root_cause(&error)))
+    }
+
     /// Requests a content from its storage, from a byte offset on. The storage does not receive the token.
     async fn content(&self, mut url: Url, from: u64) -> Result<Response, DownloadFailure> {
         for _ in 0..MAX_REDIRECTS {
@@ -253,7 +276,7 @@ impl Hub {
             if from > 0 {
                 request = request.header(RANGE, format!("bytes={from}-"));
             }
-            let response = request.send().await.map_err(|error| DownloadFailure::Transient(root_cause(&error)))?;
+            let response = self.sent(request).await?;
             if response.status().is_redirection() {
                 let to = text(response.headers(), LOCATION.as_str()).and_then(|to| url.join(to).ok());
                 url = to.ok_or_else(|| {
@@ -294,6 +317,37 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
+/// The rate of a download: a hub that sends a few bytes now and then does not keep it open.
+struct Rate {
+    stall: Duration,
+    since: Instant,
+    bytes: u64,
+}
+
+impl Rate {
+    fn new(stall: Duration) -> Self {
+        Self { stall, since: Instant::now(), bytes: 0 }
+    }
+
+    /// Counts received bytes.
+    ///
+    /// # Errors
+    /// If the last period brought too few; the reason.
+    fn received(&mut self, bytes: u64) -> Result<(), String> {
+        self.bytes += bytes;
+        let passed = self.since.elapsed();
+        if passed < self.stall {
+            return Ok(());
+        }
+        let (brought, seconds) = (self.bytes, passed.as_secs_f64());
+        if (brought as f64) < MIN_RATE * seconds {
+            return Err(format!("{} sent {brought} bytes in {seconds:.1} s", Counterpart::Hub.name()));
+        }
+        *self = Self::new(self.stall);
+        Ok(())
+    }
+}
+
 /// A file during its download.
 struct IncomingFile<'a> {
     name: &'a str,
@@ -315,24 +369,39 @@ impl IncomingFile<'_> {
         self.blob.with_file_name(format!("{}.incomplete", self.tag.as_str()))
     }
 
-    /// Opens and locks the partial file; `None` if the file is already complete, possibly by another process.
-    async fn open(&self) -> Result<Option<File>, HubError> {
+    /// Opens and locks the partial file; `None` if the file is already complete, possibly by another process. The inner error is
+    /// that of another process whose file does not grow; until then its progress is passed on.
+    async fn open(
+        &self,
+        bound: Duration,
+        progress: &(dyn Fn(DownloadProgress<'_>) + Sync),
+    ) -> Result<Result<Option<File>, Silent>, HubError> {
         let (path, folder) = (self.partial(), self.blob.parent().unwrap_or(Path::new(".")));
         fs::create_dir_all(folder).map_err(disk("create", folder))?;
+        let mut grown = (0, Instant::now());
         loop {
             if self.blob.is_file() {
-                return Ok(None);
+                return Ok(Ok(None));
             }
             let mut options = OpenOptions::new();
             let file = options.read(true).write(true).create(true).truncate(false).open(&path);
             let file = file.map_err(disk("write", &path))?;
             match file.try_lock() {
                 // Another process may have completed it during the wait.
-                Ok(()) if self.blob.is_file() => return Ok(None),
-                Ok(()) => return Ok(Some(file)),
-                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL).await,
+                Ok(()) if self.blob.is_file() => return Ok(Ok(None)),
+                Ok(()) => return Ok(Ok(Some(file))),
+                Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(disk("lock", &path)(error)),
             }
+            let done = file.metadata().map_err(disk("read", &path))?.len();
+            if done != grown.0 {
+                grown = (done, Instant::now());
+                progress(DownloadProgress { file: self.name, done, size: self.size });
+            } else if grown.1.elapsed() >= bound {
+                let named = format!("of `{}`", path.display());
+                return Ok(Err(Silent { counterpart: Counterpart::RunLock, named, waited: bound }));
+            }
+            tokio::time::sleep(LOCK_POLL).await;
         }
     }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use gymkhana_net::http::{Client, Method};
 use gymkhana_net::{ClientError, Secret, fetching_client};
+use gymkhana_waits::Silent;
 use url::{Host, Url};
 
 use cache::Cache;
@@ -22,6 +23,9 @@ pub use name::{Commit, NameError, Repository, Revision};
 
 /// Default hub.
 const HUGGING_FACE: &str = "https://huggingface.co";
+/// Time in which a download must bring bytes. Another process that downloads the same file gets ten times as long, because it
+/// reads what it has before it goes on.
+const STALL: Duration = Duration::from_secs(60);
 /// A file that every model has, requested to resolve a revision.
 const PROBE_FILE: &str = "config.json";
 
@@ -85,6 +89,14 @@ pub enum HubError {
         /// The hub.
         endpoint: String,
     },
+    /// Another process downloads the same file, and its file does not grow.
+    #[error("cannot download {what}: {silent}\nhint: end the other process that downloads it")]
+    Locked {
+        /// The model's file.
+        what: String,
+        /// The wait for the other process.
+        silent: Silent,
+    },
     /// A file differs from the hub's description.
     #[error("{what} from `{endpoint}` is damaged: {why}\nhint: try again")]
     Damaged {
@@ -129,6 +141,8 @@ pub struct Hub {
     retries: u32,
     /// Delay before the first retry; each later delay is twice as long.
     first_delay: Duration,
+    /// Time in which a download must bring bytes: from the hub, or into the file of another process.
+    stall: Duration,
     client: Client,
 }
 
@@ -172,7 +186,8 @@ impl Hub {
         }
         let (retries, first_delay) = (4, Duration::from_millis(500));
         let client = fetching_client(here)?;
-        Ok(Self { endpoint, cache: Cache::new(cache), token, offline: false, retries, first_delay, client })
+        let (cache, stall) = (Cache::new(cache), STALL);
+        Ok(Self { endpoint, cache, token, offline: false, retries, first_delay, stall, client })
     }
 
     /// Returns the hub with this number of retries and this delay before the first one.
@@ -180,6 +195,12 @@ impl Hub {
     pub fn with_retry_policy(mut self, retries: u32, first_delay: Duration) -> Self {
         (self.retries, self.first_delay) = (retries, first_delay);
         self
+    }
+
+    /// Returns the hub with this time in which a download must bring bytes.
+    #[must_use]
+    pub fn with_stall_limit(self, stall: Duration) -> Self {
+        Self { stall, ..self }
     }
 
     /// Resolves a revision to its commit. If the hub is unreachable, returns the commit of the last request.

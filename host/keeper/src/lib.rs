@@ -15,7 +15,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+use gymkhana_waits::{ChildWait, Counterpart};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
@@ -23,6 +25,8 @@ use tempfile::TempDir;
 const PREFIX: &str = "gymkhana-programs-";
 /// File in a folder that its host holds locked.
 const LOCK: &str = "lock";
+/// Longest time in which the process that ends programs ends itself.
+const LAST_PROGRAMS: Duration = Duration::from_secs(5);
 /// Keeps a list of process groups from its standard input. At its end, which is that of the host, kills them and the processes
 /// with the folder of the first argument in their environment, and removes the folder. A process that starts others meanwhile
 /// is met again.
@@ -108,8 +112,16 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         watcher.input = None;
-        // It removes the folder and ends.
-        let _ = watcher.process.wait();
+        // It removes the folder and ends. If it is stopped, the folder is removed with this value.
+        let (named, say) = ("that ends programs".to_owned(), |_: &str| {});
+        let wait = ChildWait {
+            counterpart: Counterpart::BuildTool,
+            named,
+            bound: LAST_PROGRAMS,
+            first_report: LAST_PROGRAMS,
+            say: &say,
+        };
+        let _ = wait.end(&mut watcher.process);
     }
 }
 

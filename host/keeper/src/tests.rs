@@ -98,6 +98,18 @@ fn programs_and_folders_end_with_the_host_and_others_stay() {
     assert!(other.writes());
 }
 
+/// The process is stopped by a signal, and would never read the end of its input.
+#[test]
+fn a_stopped_watcher_does_not_keep_its_host() {
+    let keeper = Keeper::start().unwrap();
+    let (folder, id) = (keeper.folder.path().to_owned(), keeper.watcher.lock().unwrap().process.id());
+    rustix::process::kill_process(Pid::from_raw(id.cast_signed()).unwrap(), Signal::STOP).unwrap();
+    let since = Instant::now();
+    drop(keeper);
+    assert!((LAST_PROGRAMS..3 * LAST_PROGRAMS).contains(&since.elapsed()), "{:?}", since.elapsed());
+    assert!(!folder.exists() && !Path::new("/proc").join(id.to_string()).exists());
+}
+
 #[test]
 fn folders_that_no_host_holds_are_removed() {
     let parent = tempfile::tempdir().unwrap();

@@ -70,8 +70,8 @@ impl Connection {
         let (owned, kept) = (server.clone(), Arc::clone(&stderr));
         let protocol = expected.map(|list| list.protocol.clone());
         let opened = waiting::wait(server.limits.start, async move { start(&owned, protocol, kept).await })?;
-        let late = || McpError::StartTime { limit: server.limits.start, stderr: end_of(&stderr) };
-        let (connection, list) = opened.ok_or_else(late)??;
+        let late = |_| McpError::StartTime { limit: server.limits.start, stderr: end_of(&stderr) };
+        let (connection, list) = opened.map_err(late)??;
         expected.map_or(Ok(()), |expected| expected.check(&list))?;
         Ok((connection, list))
     }

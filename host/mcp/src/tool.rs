@@ -95,8 +95,8 @@ impl Unsandboxed for McpTool {
             (connection, result)
         });
         // Without an answer in time the future, and with it the session, is gone.
-        let (connection, result) = result.map_err(|error| not_open(&error))?.ok_or_else(|| {
-            CallError::new(FailureKind::Deadline, format!("no answer after {} s", limits.call.as_secs_f64()))
+        let (connection, result) = result.map_err(|error| not_open(&error))?.map_err(|silent| {
+            CallError::new(FailureKind::Deadline, silent.of(format!("`{}`", self.list.name)).to_string())
         })?;
         let answered = match result {
             Ok(result) => answer(result),

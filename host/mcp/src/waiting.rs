@@ -4,9 +4,10 @@
 
 use std::io;
 use std::sync::LazyLock;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use gymkhana_waits::{Counterpart, Silent, receive, within};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::McpError;
@@ -28,23 +29,24 @@ pub(crate) fn sessions() -> Result<&'static Handle, McpError> {
     }
 }
 
-/// Runs a future on the threads of sessions and blocks until it ends; `None` if the deadline passed first. The future
-/// is then dropped.
+/// Runs a future on the threads of sessions and blocks until it ends. After the deadline the future is dropped, and the inner
+/// error is that of a silent server.
 pub(crate) fn wait<T: Send + 'static>(
     deadline: Duration,
     future: impl Future<Output = T> + Send + 'static,
-) -> Result<Option<T>, McpError> {
+) -> Result<Result<T, Silent>, McpError> {
     let (sender, receiver) = sync_channel(1);
     let task = sessions()?.spawn(async move {
-        let result = tokio::time::timeout(deadline, future).await.ok();
+        let result = within(Counterpart::McpServer, deadline, future).await;
         // The receiver is gone if this came after the grace time.
         let _ = sender.send(result);
     });
-    match receiver.recv_timeout(deadline.saturating_add(GRACE)) {
-        Ok(result) => Ok(result),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+    let received = receive(Counterpart::McpServer, deadline.saturating_add(GRACE), &receiver);
+    received.map_or_else(
+        |_| {
             task.abort();
-            Ok(None)
-        }
-    }
+            Ok(Err(Silent { counterpart: Counterpart::McpServer, named: String::new(), waited: deadline }))
+        },
+        Ok,
+    )
 }

@@ -21,6 +21,11 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 #[error("cannot set up an HTTP client\nhint: install the system's root certificates (package ca-certificates)")]
 pub struct ClientError(#[from] Error);
 
+/// Time after which the client gave a server up, of an error that is a timeout.
+pub(crate) fn bound_of(error: &Error) -> Duration {
+    if error.is_connect() { CONNECT_TIMEOUT } else { READ_TIMEOUT }
+}
+
 /// Common settings of all clients.
 fn builder() -> ClientBuilder {
     // This fails if a provider is already installed, which suffices.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gymkhana_record::json_values_at_most;
+use gymkhana_waits::{Counterpart, within};
 use serde_json::Value;
 use url::Url;
 
@@ -192,7 +193,7 @@ impl JsonClient {
         let url = format!("{}{path}", self.url.as_str().trim_end_matches('/'));
         let attempt = || async {
             let attempt = self.attempt(path, request(url.clone()), &read);
-            tokio::time::timeout(policy.timeout, attempt).await.unwrap_or_else(|_| {
+            within(Counterpart::PolicyServer, policy.timeout, attempt).await.unwrap_or_else(|_| {
                 let seconds = policy.timeout.as_secs_f64();
                 Err(Failed::transient(AttemptFailure::Failed(format!("it did not answer within {seconds} s"))))
             })

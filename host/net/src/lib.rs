@@ -105,5 +105,8 @@ pub fn root_cause(error: &Error) -> String {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    if error.is_timeout() { "it took too long".to_owned() } else { cause.to_string() }
+    match error.is_timeout() {
+        true => format!("it did not answer for {} s", http::bound_of(error).as_secs()),
+        false => cause.to_string(),
+    }
 }

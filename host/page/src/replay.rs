@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
 use gymkhana_record::EpisodeId;
+use gymkhana_waits::{Counterpart, within};
 use maud::{Markup, html};
 
 use crate::error::PageProblem;
@@ -64,7 +65,7 @@ pub(crate) async fn result(
     }
     let request = request(run, id, query)?;
     let replay = replays.start(request.clone()).ok_or(PageProblem::Busy)?;
-    let body = match tokio::time::timeout(WAIT, replay).await {
+    let body = match within(Counterpart::Place, WAIT, replay).await {
         Ok(Ok(replayed)) => outcome(&replayed),
         Ok(Err(_)) => return Err(PageProblem::Panicked),
         Err(_) => html! { p { "The replay takes longer than " (WAIT.as_secs()) " s. Use the command:" }

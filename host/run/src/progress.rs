@@ -6,7 +6,7 @@
 //! as storing episodes or writing a checkpoint.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ fn sample_until(
 ) {
     let mut shares = Shares::default();
     let mut has_warned = false;
-    while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+    while gymkhana_waits::tick(INTERVAL, stopped) {
         shares.sample(WaitKind::ALL.map(|wait| metrics.running(wait)));
         let starts = waiting_starts(&counters());
         if !starts.is_empty() && !has_warned {

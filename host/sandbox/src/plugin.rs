@@ -83,7 +83,8 @@ pub enum LoadError {
     },
     /// Compilation took longer than its limit.
     #[error(
-        "plugin `{origin}` cannot be compiled: it took longer than the limit of {} s\nhint: use a smaller plugin",
+        "plugin `{origin}` cannot be compiled: its compiler took longer than the limit of {} s\nhint: use a smaller \
+         plugin",
         limit.as_secs_f64()
     )]
     CompileTime {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_net::{JsonClient, JsonClientError, RawBody, Received, RequestPolicy, Retry, Secret, StatusSink};
+use gymkhana_waits::{Counterpart, within};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use url::Url;
@@ -170,7 +171,7 @@ impl TinkerClient {
             read(received)
         };
         let asked = self.http.send(path, &body, &wait, pending);
-        tokio::time::timeout(self.settings.timeout, asked).await.unwrap_or_else(|_| {
+        within(Counterpart::Tinker, self.settings.timeout, asked).await.unwrap_or_else(|_| {
             let why = format!("it gave no result within {} s", self.settings.timeout.as_secs());
             Err(JsonClientError::Failed { path: path.to_owned(), tried: 1, why })
         })

@@ -1,8 +1,9 @@
 //! The client against a server on loopback that speaks the protocol, and against messages of the official client.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -31,6 +32,8 @@ struct Server {
     results: Mutex<HashMap<String, Fetched>>,
     /// Reply of every sample.
     reply: Mutex<wire::SampleResponse>,
+    /// Whether results are asked for in vain.
+    is_silent: AtomicBool,
 }
 
 /// A result, and whether it was asked for before it is given.
@@ -58,6 +61,7 @@ async fn call(State(server): State<Arc<Server>>, Path(name): Path<String>, body:
     let content = match name.as_str() {
         "create_session" => return axum_json(&json!({ "session_id": "session_1" })),
         "session_heartbeat" => return axum_json(&json!({})),
+        "retrieve_future" if server.is_silent.load(Ordering::Relaxed) => std::future::pending().await,
         "retrieve_future" => return server.fetched(json()["request_id"].as_str().unwrap()),
         "forward_backward" => {
             let request = wire::ForwardBackwardRequest::decode(&body[..]).unwrap();
@@ -123,6 +127,11 @@ fn passed(lengths: &[usize]) -> Vec<u8> {
 
 /// A server, and a client that is connected to it.
 async fn connected() -> (Arc<Server>, Arc<TinkerClient>) {
+    connected_for(Duration::from_secs(20)).await
+}
+
+/// As [`connected`], with this time for a result.
+async fn connected_for(timeout: Duration) -> (Arc<Server>, Arc<TinkerClient>) {
     let server = Arc::new(Server::default());
     *server.reply.lock().unwrap() = reply(&[4, 9], &[-1.0, -0.5]);
     let models = || async { axum_json(&json!({ "supported_models": [{ "model_name": "base" }] })) };
@@ -135,7 +144,7 @@ async fn connected() -> (Arc<Server>, Arc<TinkerClient>) {
     tokio::spawn(async move { axum::serve(listener, routes).await });
     let retry = Retry { retries: 2, first_delay: Duration::from_millis(1), max_delay: Duration::from_millis(5) };
     let requests = RequestPolicy { timeout: Duration::from_secs(5), retry };
-    let settings = TinkerSettings { url, model: None, key: None, timeout: Duration::from_secs(20), requests };
+    let settings = TinkerSettings { url, model: None, key: None, timeout, requests };
     let client = TinkerClient::connect(settings, Box::new(|_| ())).await.unwrap();
     (server, Arc::new(client))
 }
@@ -185,6 +194,20 @@ async fn a_model_is_trained_saved_and_opened_again() {
     assert_eq!(server.passes.lock().unwrap()[0].seq_id, 1);
     assert_eq!(calls[1].1["seq_id"], 2);
     assert_eq!(calls[4].1["optimizer"], true);
+}
+
+#[tokio::test]
+async fn a_server_without_a_result_is_named_after_the_bound() {
+    let (server, client) = connected_for(Duration::from_secs(1)).await;
+    server.is_silent.store(true, Ordering::Relaxed);
+    let since = Instant::now();
+    let asked = client.computed_json("/api/v1/save_weights", &json!({ "path": "1" }), |_| Ok(())).await;
+    let told = client.fault("save the weights")(asked.unwrap_err()).to_string();
+    assert!(told.contains(client.url().as_str()) && told.contains("it gave no result within 1 s"), "{told}");
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    // The same session goes on once the server answers.
+    server.is_silent.store(false, Ordering::Relaxed);
+    client.computed_json("/api/v1/save_weights", &json!({ "path": "2" }), |_| Ok(())).await.unwrap();
 }
 
 #[tokio::test]

@@ -3,14 +3,23 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
+use async_nats::jetstream::kv::Store;
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions};
 use bytes::Bytes;
 pub use gymkhana_orchestration::RunKey;
 use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_waits::{Counterpart, Silent, within};
 
 /// Longest time of the first connection.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Longest time of a request, as the client bounds it.
+const REQUEST: Duration = Duration::from_secs(10);
+/// Time between two pings of a connection. After the third without an answer it is renewed, as for a half-open socket.
+const PING: Duration = Duration::from_secs(20);
+/// Time without an answer of a trainer, of workers or of the bus after which people are told.
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 /// Bucket with a description of each run.
 pub(crate) const RUNS: &str = "gymkhana-runs";
 /// Space of a message for its header, in bytes.
@@ -43,7 +52,11 @@ impl Bus {
     /// If a file cannot be read, or the bus does not answer or has no JetStream.
     pub async fn connect(settings: &BusSettings, name: &str) -> RunResult<Self> {
         let BusSettings { url, credentials, nkey, ca } = settings;
-        let mut options = ConnectOptions::new().name(name).connection_timeout(CONNECT);
+        let mut options = ConnectOptions::new()
+            .name(name)
+            .connection_timeout(CONNECT)
+            .ping_interval(PING)
+            .request_timeout(Some(REQUEST));
         if let Some(path) = credentials {
             let wrong = format!("--bus-credentials: `{}` cannot be used\nhint: write it with `nsc`", path.display());
             options = options.credentials_file(path).await.user_context(wrong)?;
@@ -56,7 +69,10 @@ impl Bus {
             options = options.add_root_certificates(path.clone());
         }
         let silent = |error: async_nats::ConnectError| {
-            let why = error.to_string();
+            let why = match error.kind() {
+                ConnectErrorKind::TimedOut => format!("it did not answer for {} s", CONNECT.as_secs()),
+                _ => error.to_string(),
+            };
             let why = why.strip_prefix("IO error: ").unwrap_or(&why);
             RunError::user(format!("the bus at {} cannot be used: {why}", without_password(url)))
                 .with_hint("start `nats-server --jetstream`, or check the address and the credentials")
@@ -70,6 +86,25 @@ impl Bus {
                 .with_hint("start it with `nats-server --jetstream`")
         })?;
         Ok(Self { client, jetstream })
+    }
+
+    /// The descriptions of runs. An absent bucket is an answer: no run has been there, or the bus lost it.
+    ///
+    /// # Errors
+    /// If the bus does not answer.
+    pub async fn runs(&self) -> Result<Option<Store>, Silent> {
+        let asked = within(Counterpart::Bus, SILENCE, self.jetstream.get_key_value(RUNS)).await?;
+        let error = match asked {
+            Ok(runs) => return Ok(Some(runs)),
+            Err(error) => error,
+        };
+        let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<GetStreamError>());
+        match cause.map(GetStreamError::kind) {
+            Some(GetStreamErrorKind::Request) => {
+                Err(Silent { counterpart: Counterpart::Bus, named: String::new(), waited: REQUEST })
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Most bytes of a message's content.

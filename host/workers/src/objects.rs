@@ -12,13 +12,14 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE;
 use bytes::Bytes;
 use gymkhana_registry::Digest;
+use gymkhana_waits::{Counterpart, within};
 use tokio::io::AsyncReadExt;
 
 use crate::bus::Bus;
 
 /// Largest chunk of an object, in bytes.
 const CHUNK: usize = 128 << 10;
-/// Longest time without bytes of an object.
+/// Longest time without bytes of an object, in either direction.
 const IDLE: Duration = Duration::from_secs(15);
 /// Bytes that one read of an object takes at most.
 const READ: usize = 256 << 10;
@@ -99,12 +100,12 @@ async fn write(bus: &Bus, bucket: &str, name: &str, id: &str, chunks: &str, mut 
 }
 
 async fn publish(bus: &Bus, subject: String, headers: HeaderMap, bytes: Bytes) -> Result<(), PutError> {
-    let sent = bus.jetstream.publish_with_headers(subject, headers, bytes).await;
-    let confirmed = match sent {
-        Ok(sent) => sent.await.map(drop),
-        Err(error) => Err(error),
+    let confirmed = async {
+        let sent = bus.jetstream.publish_with_headers(subject, headers, bytes).await?;
+        sent.await.map(drop)
     };
-    confirmed.map_err(|error| match error.kind() {
+    let confirmed = within(Counterpart::Bus, IDLE, confirmed).await;
+    confirmed.map_err(|silent| PutError::Unreachable(silent.to_string()))?.map_err(|error| match error.kind() {
         PublishErrorKind::Other | PublishErrorKind::MaxPayloadExceeded => PutError::Refused(error.to_string()),
         _ => PutError::Unreachable(error.to_string()),
     })
@@ -115,12 +116,13 @@ async fn publish(bus: &Bus, subject: String, headers: HeaderMap, bytes: Bytes) -
 /// # Errors
 /// If the bus does not have it, or is silent for 15 s.
 pub(crate) async fn get(store: &ObjectStore, name: &str, most: u64) -> Result<Vec<u8>, GetError> {
-    let object = store.get(name).await.map_err(|error| GetError::Missing(error.to_string()))?;
+    let object = within(Counterpart::Bus, IDLE, store.get(name)).await.map_err(|_| GetError::Silent)?;
+    let object = object.map_err(|error| GetError::Missing(error.to_string()))?;
     let mut object = object.take(most.saturating_add(1));
     let mut bytes = Vec::new();
     loop {
         bytes.reserve(READ);
-        let read = tokio::time::timeout(IDLE, object.read_buf(&mut bytes)).await;
+        let read = within(Counterpart::Bus, IDLE, object.read_buf(&mut bytes)).await;
         match read.map_err(|_| GetError::Silent)? {
             Ok(0) => return Ok(bytes),
             Ok(_) => {}

@@ -7,6 +7,7 @@ use async_nats::{Client, Message, StatusCode, Subject};
 use bytes::Bytes;
 use futures::StreamExt;
 use gymkhana_registry::Digest;
+use gymkhana_waits::{Counterpart, within};
 
 use crate::dropped::Dropped;
 use crate::signature::{OwnerKey, Signer};
@@ -59,8 +60,13 @@ pub(crate) enum SendOutcome {
 }
 
 impl OwnerConnection {
-    /// Sends a question once. Answers that the owner did not give to this question are dropped.
-    pub async fn ask(&self, subject: String, question: Bytes, within: Duration) -> SendOutcome {
+    /// Sends a question once. Answers that the owner did not give to this question are dropped. A bus that takes no bytes is
+    /// as silent as an owner that does not answer.
+    pub async fn ask(&self, subject: String, question: Bytes, bound: Duration) -> SendOutcome {
+        within(Counterpart::Owner, bound, self.ask_once(subject, question)).await.unwrap_or(SendOutcome::Silent)
+    }
+
+    async fn ask_once(&self, subject: String, question: Bytes) -> SendOutcome {
         let (inbox, asked) = (self.client.new_inbox(), Digest::of(&question));
         let Ok(mut answers) = self.client.subscribe(inbox.clone()).await else { return SendOutcome::Unreachable };
         if let Err(error) = self.client.publish_with_reply(subject, inbox, question).await {
@@ -70,18 +76,15 @@ impl OwnerConnection {
                 SendOutcome::Unreachable
             };
         }
-        let answered = async {
-            while let Some(answer) = answers.next().await {
-                if answer.status == Some(StatusCode::NO_RESPONDERS) {
-                    return SendOutcome::Unreachable;
-                }
-                match self.key.read(&asked, &answer.payload) {
-                    Some(body) => return SendOutcome::Answered(answer.payload.slice_ref(body)),
-                    None => self.dropped.add("a reply", "its signature does not belong to it"),
-                }
+        while let Some(answer) = answers.next().await {
+            if answer.status == Some(StatusCode::NO_RESPONDERS) {
+                return SendOutcome::Unreachable;
             }
-            SendOutcome::Unreachable
-        };
-        tokio::time::timeout(within, answered).await.unwrap_or(SendOutcome::Silent)
+            match self.key.read(&asked, &answer.payload) {
+                Some(body) => return SendOutcome::Answered(answer.payload.slice_ref(body)),
+                None => self.dropped.add("a reply", "its signature does not belong to it"),
+            }
+        }
+        SendOutcome::Unreachable
     }
 }

@@ -8,6 +8,7 @@ use gymkhana_registry::{
     IndexError, IndexRow, MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PendingFile, PluginName, PublicKey, RegistryFolder,
     ReleaseStatus, SignedTextError, check_append_only, read_catalogue, read_index,
 };
+use gymkhana_waits::{Counterpart, within};
 use reqwest::header::IF_NONE_MATCH;
 use reqwest::{Method, StatusCode};
 use tokio::sync::OnceCell;
@@ -104,10 +105,10 @@ impl Remote {
         access: RemoteAccess,
     ) -> (Option<ReleaseStatus>, Option<UnreachableState<'_>>) {
         let failure = self.refresh_failure.get_or_init(|| async {
-            match tokio::time::timeout(REFRESH_TIMEOUT, self.state(access)).await {
+            match within(Counterpart::Registry, REFRESH_TIMEOUT, self.state(access)).await {
                 Ok(Ok(_)) => None,
                 Ok(Err(error)) => Some(ErrorChain(&error).to_string()),
-                Err(_) => Some(format!("registry `{}` does not respond", self.name)),
+                Err(silent) => Some(silent.of(format!("`{}`", self.name)).to_string()),
             }
         });
         let failure = failure.await.as_deref().filter(|_| !access.offline);

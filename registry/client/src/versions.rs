@@ -1,6 +1,7 @@
 //! All versions of a plugin, and warnings about pinned versions that were withdrawn.
 
 use gymkhana_registry::{ContractStamp, IndexRow, LockEntry, PluginName, ReleaseStatus, RequirementName};
+use gymkhana_waits::{Counterpart, within};
 use semver::VersionReq;
 
 use crate::backend::Backend;
@@ -96,7 +97,7 @@ impl RegistryClient {
         if !remote.has_state() {
             return;
         }
-        let rows = tokio::time::timeout(REFRESH_TIMEOUT, remote.rows(&pinned.name, self.access)).await;
+        let rows = within(Counterpart::Registry, REFRESH_TIMEOUT, remote.rows(&pinned.name, self.access)).await;
         let Ok(Ok(rows)) = rows else { return };
         if rows.iter().any(|row| row.version == pinned.version && row.yanked) {
             self.add_notice(format!(

@@ -17,6 +17,7 @@ use gymkhana_http::StallBudget;
 use gymkhana_registry::{
     FolderError, MAX_PLUGIN_BYTES, MAX_RELEASE_BYTES, Namespace, PluginName, Release, RuleViolation,
 };
+use gymkhana_waits::{Counterpart, within};
 use http_body_util::{BodyExt, LengthLimitError};
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -153,7 +154,7 @@ impl TimedBody {
     async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
             let start = Instant::now();
-            let frame = tokio::time::timeout(self.stall.remaining(), self.body.frame()).await;
+            let frame = within(Counterpart::Client, self.stall.remaining(), self.body.frame()).await;
             let frame = frame.map_err(|_| HttpError::new(StatusCode::REQUEST_TIMEOUT, "the upload is too slow"))?;
             let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
             self.stall.transferred(data.map_or(0, Bytes::len), start.elapsed());

@@ -15,6 +15,8 @@ pub enum Response {
     Endless(Vec<u8>),
     /// Reads the request and does not answer.
     Silence,
+    /// Sends these bytes, and then single letters with pauses without end.
+    Trickle(Vec<u8>, Duration),
     /// Sends the request back as the body, with its head in the header `x-seen`.
     Echo,
 }
@@ -103,6 +105,7 @@ async fn serve(mut stream: TcpStream, response: Response, requests: Arc<Mutex<Ve
 }
 
 async fn send(mut stream: TcpStream, response: Response, request: &str) {
+    let mut begun = false;
     let sent = match response {
         Response::Bytes(bytes) => stream.write_all(&bytes).await,
         Response::Echo => {
@@ -112,6 +115,14 @@ async fn send(mut stream: TcpStream, response: Response, request: &str) {
         Response::Endless(bytes) => loop {
             if let Err(gone) = stream.write_all(&bytes).await {
                 break Err(gone);
+            }
+        },
+        Response::Trickle(bytes, pause) => loop {
+            let sent = stream.write_all(if begun { b"x" } else { &bytes }).await;
+            begun = true;
+            match sent {
+                Ok(()) => tokio::time::sleep(pause).await,
+                Err(gone) => break Err(gone),
             }
         },
         Response::Silence => {

@@ -10,7 +10,7 @@ pub mod links;
 pub mod locks;
 pub mod manifests;
 pub mod prose;
-mod source;
+pub mod source;
 pub mod type_names;
 pub mod words;
 

@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Most words of all pages together, counted as `wc -w` does.
-const MOST: usize = 67_500;
+const MOST: usize = 67_560;
 
 /// Pages that are not counted: each records a decision once, with its reasons.
 const DECISIONS: &str = "docs/explanation/decisions";

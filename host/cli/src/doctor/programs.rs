@@ -2,11 +2,24 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-/// First line that a program prints; `None` if it is not installed or fails.
+use gymkhana_waits::{ChildWait, Counterpart, output};
+
+/// Longest time of a program that says its version.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// First line that a program prints; `None` if it is not installed, fails or does not end.
 pub fn first_line(program: &Path, arguments: &[&str]) -> Option<String> {
+    first_line_within(LONGEST, program, arguments)
+}
+
+fn first_line_within(bound: Duration, program: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new(program);
-    let output = command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    command.args(arguments).stderr(Stdio::null());
+    let (named, say) = (format!("`{}`", program.display()), |_: &str| {});
+    let wait = ChildWait { counterpart: Counterpart::BuildTool, named, bound, first_report: bound, say: &say };
+    let output = output(&mut command, &wait).ok()?.inspect_err(|silent| tracing::warn!("{silent}")).ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     output.status.success().then(|| text.lines().next().unwrap_or_default().trim().to_owned())
 }
@@ -27,6 +40,12 @@ mod tests {
         assert_eq!(shell("echo ' one '; echo two"), Some("one".to_owned()));
         assert_eq!(shell("echo one; exit 3"), None);
         assert_eq!(first_line(Path::new("/nowhere/program"), &[]), None);
+    }
+
+    #[test]
+    fn a_stopped_program_is_left_after_the_bound() {
+        let stopped = ["-c", "kill -s STOP $$; echo 1.0"];
+        assert_eq!(first_line_within(Duration::from_secs(1), Path::new("/bin/sh"), &stopped), None);
     }
 
     #[test]

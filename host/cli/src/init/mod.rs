@@ -9,6 +9,10 @@ mod run_file;
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use gymkhana_waits::{ChildWait, Counterpart, output};
 
 use crate::args::InitArgs;
 use crate::error::{Classify, CliError, CliResult};
@@ -60,13 +64,26 @@ fn write(
     }
 }
 
+/// Longest time of a dry run, in which the plugins are compiled.
+const LONGEST_CHECK: Duration = Duration::from_secs(1800);
+/// Time after which the dry run is reported.
+const FIRST_REPORT: Duration = Duration::from_secs(60);
+
 /// Beginning of a dry run's warning of a plugin that fails in the first task. A new project has no use for such a plugin.
 const FAILED_TRIAL: &str = "warning: in a trial of task";
 
 /// Refuses a run file that a run would refuse, or of which a plugin fails. Other warnings are passed on.
 fn check(printer: &Printer) -> CliResult<()> {
     let output = match launch::command(&["run", run_file::NAME, "--dry-run"]) {
-        Ok(mut command) => command.output().user_context("the run file cannot be checked")?,
+        Ok(mut command) => {
+            let say = |text: &str| printer.status(text);
+            let (named, bound, first_report) = ("`host run --dry-run`".to_owned(), LONGEST_CHECK, FIRST_REPORT);
+            let wait = ChildWait { counterpart: Counterpart::BuildTool, named, bound, first_report, say: &say };
+            let ended = output(command.stderr(Stdio::piped()), &wait).user_context("the run file cannot be checked")?;
+            ended.map_err(|silent| {
+                CliError::user(format!("the run file cannot be checked: {silent}\nhint: run it by hand"))
+            })?
+        }
         Err(error) => {
             printer.warn(format!("warning: the run file was not checked: {error}"));
             return Ok(());

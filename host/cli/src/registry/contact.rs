@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use gymkhana_waits::{Counterpart, within as bounded};
 
 use super::RegistrySession;
 use crate::error::{Classify, CliError, CliResult};
@@ -17,12 +18,12 @@ pub fn contact_all(within: Duration) -> CliResult<Vec<(String, CliResult<()>)>> 
     let session = RegistrySession::new(false)?;
     let client = session.client();
     let contacts = client.registry_names().map(|name| async move {
-        let answer = match tokio::time::timeout(within, client.contact(name)).await {
+        let answer = match bounded(Counterpart::Registry, within, client.contact(name)).await {
             Ok(answer) => answer.user_error(),
-            Err(_) => Err(CliError::user(format!(
-                "registry `{name}` does not answer within {} s\nhint: check its URL and the network",
-                within.as_secs()
-            ))),
+            Err(silent) => {
+                let silent = silent.of(format!("`{name}`"));
+                Err(CliError::user(format!("{silent}\nhint: check its URL and the network")))
+            }
         };
         (name.to_owned(), answer)
     });

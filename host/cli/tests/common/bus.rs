@@ -117,6 +117,13 @@ impl Bus {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
+    /// Sends the server a signal by its name, such as `STOP`.
+    pub fn send(&self, signal: &str) {
+        let script = format!("kill -s {signal} {}", self.server.id());
+        let sent = Command::new("sh").args(["-c", &script]).status().expect("a shell");
+        assert!(sent.success(), "{signal} cannot be sent");
+    }
+
     /// Kills the server and starts it again, with its disk or with an empty one.
     pub fn kill_and_restart(&mut self, with_disk: bool) {
         self.server.kill().expect("the server can be killed");

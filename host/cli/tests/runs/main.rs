@@ -6,6 +6,7 @@ mod algorithms;
 mod common;
 mod contexts;
 mod evaluating;
+mod exhausted;
 mod grants;
 mod hub;
 mod in_turn;

@@ -295,13 +295,30 @@ async fn a_silent_server_times_out() {
         rule.time = Duration::from_millis(rules);
         let began = Instant::now();
         let why = failed(ask(vec![rule], HttpRequest { timeout_ms: guests, ..get(&server.url("/")) }).await);
-        assert!(why.contains("within 100 ms") && began.elapsed() < Duration::from_secs(8), "{why}");
+        assert!(why.contains("did not answer for 0.1 s") && began.elapsed() < Duration::from_secs(8), "{why}");
     }
     let gone = Server::start(vec![Response::Silence]).await.url("/");
     let closed = gone.replace(&gone[17..gone.len() - 1], "1");
     let mut rule = Rule::parse("http://127.0.0.1:1").expect("a server");
     rule.private = true;
     failed(ask(vec![rule], get(&closed)).await);
+}
+
+/// A listener that accepts no connection: the kernel makes it, and nobody reads the request.
+#[tokio::test]
+async fn half_open_and_trickling_servers_end_at_the_bound() {
+    let half_open = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut rule = Rule::parse(&format!("http://{}", half_open.local_addr().expect("one"))).expect("a server");
+    rule.private = true;
+    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n".to_vec();
+    let trickling = Server::start(vec![Response::Trickle(head, Duration::from_millis(20))]).await;
+    for mut rule in [rule, private(&trickling)] {
+        rule.time = Duration::from_millis(700);
+        let (url, began) = (rule.server(), Instant::now());
+        let why = failed(ask(vec![rule], get(&url)).await);
+        assert_eq!(why, "the server of a plugin's request did not answer for 0.7 s", "{url}");
+        assert!(began.elapsed() < Duration::from_secs(8), "{url}: {:?}", began.elapsed());
+    }
 }
 
 /// Started by the test below with proxies in its environment.

@@ -126,7 +126,7 @@ async fn a_server_that_stays_broken_is_a_fault_of_the_host() {
         (response("200 OK", "", &no_usage), "usage", 2),
         (response("200 OK", "", &no_text), "has no text", 2),
         (response("200 OK", "", "no JSON but key-1"), "`no JSON but [secret]`", 2),
-        (Response::Silence, "did not answer within 0.5 s", 2),
+        (Response::Silence, "did not answer for 0.5 s", 2),
         // A wrong key stays wrong.
         (response("401 Unauthorized", "", "who is key-1?"), "401 Unauthorized: who is [secret]?", 1),
         (response("404 Not Found", "", "no such model"), "404 Not Found: no such model", 1),

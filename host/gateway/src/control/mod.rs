@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use gymkhana_http::{Client, ClientTokens};
 use gymkhana_record::{EpisodeId, TaskRef};
+use gymkhana_waits::{Counterpart, within};
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -166,10 +167,10 @@ impl Control {
     /// and scores may take as long as `most`. Returns the number of those that have not ended then.
     pub async fn drain(&self, grace: Duration, most: Duration) -> usize {
         self.stopping.send_replace(Stopping::Draining);
-        if tokio::time::timeout(grace, self.all_stored()).await.is_err() {
+        if within(Counterpart::Client, grace, self.all_stored()).await.is_err() {
             self.stopping.send_replace(Stopping::Now);
             // The number of those that are left is the result.
-            let _ = tokio::time::timeout(most, self.all_stored()).await;
+            let _ = within(Counterpart::Client, most, self.all_stored()).await;
         }
         self.live()
     }

@@ -12,6 +12,7 @@ use axum::routing::any;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use gymkhana_http::{BodyError, BodyLimits, bearer};
+use gymkhana_waits::{Counterpart, pulse, within};
 use hyper::body::Body as _;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value as Json;
@@ -114,12 +115,12 @@ async fn answer(
             if !stream {
                 return received(waiting.await).map(|answer| body_of(dialect, &answer));
             }
-            match tokio::time::timeout(FIRST_WAIT, &mut waiting).await {
-                Ok(answer) => {
+            match pulse(FIRST_WAIT, &mut waiting).await {
+                Some(answer) => {
                     let events = events_of(dialect, &received(answer)?);
                     Ok(event_stream(Body::from(events)))
                 }
-                Err(_) => Ok(event_stream(Body::from_stream(late(dialect, waiting, in_flight)))),
+                None => Ok(event_stream(Body::from_stream(late(dialect, waiting, in_flight)))),
             }
         }
     }
@@ -162,7 +163,7 @@ async fn permit_for(bytes: Option<u64>, large: &Arc<Semaphore>) -> Result<Option
         return Ok(None);
     }
     let permits = Arc::clone(large).acquire_many_owned(bytes.div_ceil(1 << 20) as u32);
-    match tokio::time::timeout(BODY_TIMEOUT, permits).await {
+    match within(Counterpart::Place, BODY_TIMEOUT, permits).await {
         Ok(Ok(permit)) => Ok(Some(permit)),
         Ok(Err(_)) | Err(_) => {
             let message = format!("{LARGE_MIB} MiB of large requests are being read\nhint: repeat the request");
@@ -242,9 +243,9 @@ fn late(
     let begun = futures::stream::once(async { Ok(Bytes::from_static(KEEP_ALIVE.as_bytes())) });
     begun.chain(futures::stream::unfold(Some((waiting, in_flight)), move |waiting| async move {
         let (mut waiting, in_flight) = waiting?;
-        match tokio::time::timeout(KEEP_ALIVE_EVERY, &mut waiting).await {
-            Err(_) => Some((Ok(Bytes::from_static(KEEP_ALIVE.as_bytes())), Some((waiting, in_flight)))),
-            Ok(answer) => {
+        match pulse(KEEP_ALIVE_EVERY, &mut waiting).await {
+            None => Some((Ok(Bytes::from_static(KEEP_ALIVE.as_bytes())), Some((waiting, in_flight)))),
+            Some(answer) => {
                 let text = match received(answer) {
                     Ok(answer) => events_of(dialect, &answer),
                     Err(error) => dialect.stream_error(&error).text().to_owned(),

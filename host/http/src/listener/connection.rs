@@ -60,7 +60,9 @@ impl ConnectionSettings {
     #[cfg(feature = "tls")]
     async fn serve_secured(&self, stream: TimedStream<TcpStream>, peer: Peer, place: &Arc<ConnectionPlace>) {
         let Some(tls) = &self.server.tls else { return self.serve_stream(stream, peer, place).await };
-        if let Ok(Ok(stream)) = tokio::time::timeout(self.limits.head_time, tls.accept(stream)).await {
+        if let Ok(Ok(stream)) =
+            gymkhana_waits::within(gymkhana_waits::Counterpart::Client, self.limits.head_time, tls.accept(stream)).await
+        {
             self.serve_stream(stream, peer, place).await;
         }
     }

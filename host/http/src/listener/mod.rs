@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gymkhana_waits::{Counterpart, within};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -103,7 +104,7 @@ impl Listener {
         // Fails if every connection has ended.
         let _ = ends.send(true);
         let all = async { while connections.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(LAST_REQUESTS, all).await;
+        let _ = within(Counterpart::Client, LAST_REQUESTS, all).await;
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use gymkhana_waits::pulse;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -91,7 +92,7 @@ impl ConnectionPlaces {
             match self.look(network)? {
                 Found::Free(place) => return Ok(place),
                 // The time is over, or something has changed: both are a reason to look again.
-                Found::Wait => drop(tokio::time::timeout(LOOK_AGAIN, self.freed.notified()).await),
+                Found::Wait => drop(pulse(LOOK_AGAIN, self.freed.notified()).await),
             }
         }
     }

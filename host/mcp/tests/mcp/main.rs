@@ -134,13 +134,43 @@ async fn a_call_that_hangs_ends_with_all_processes() {
     server.limits.call = Duration::from_secs(2);
     let since = Instant::now();
     let error = ask(&server, "misbehave", json!({})).await.unwrap_err();
-    assert_eq!((error.kind, error.message.as_str()), (FailureKind::Deadline, "no answer after 2 s"));
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (FailureKind::Deadline, "the MCP server `arithmetic` did not answer for 2 s")
+    );
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     let pids = std::fs::read_to_string(pids).unwrap();
     for pid in pids.split(' ') {
         let ended = wait_until(|| !is_running(pid)).await;
         assert!(ended, "process {pid} of {pids} is alive");
     }
+}
+
+/// The process is stopped by a signal: it holds its pipes and says nothing. Other sessions go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_server_is_named_and_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    let mut server = with_env(server("stop"), "PIDS", &pids.display().to_string());
+    server.limits.call = Duration::from_secs(2);
+    let mut other = open(&self::server("plain")).await.unwrap();
+    let since = Instant::now();
+    let error = ask(&server, "misbehave", json!({})).await.unwrap_err();
+    let named = "the MCP server `arithmetic` did not answer for 2 s";
+    assert_eq!((error.kind, error.message.as_str()), (FailureKind::Deadline, named));
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    let pid = std::fs::read_to_string(pids).unwrap();
+    assert!(wait_until(|| !is_running(&pid)).await, "process {pid} is alive");
+    assert_eq!(text(&other.call(&call("add", &json!({"a": 2, "b": 40}))).await.unwrap()), "42");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_at_the_start_is_named() {
+    let mut server = server("stop-at-start");
+    server.limits.start = Duration::from_secs(2);
+    let error = tools_of(&server).unwrap_err();
+    assert!(matches!(error, McpError::StartTime { .. }), "{error}");
+    assert!(error.to_string().starts_with("it was not ready after 2 s"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

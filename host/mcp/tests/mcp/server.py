@@ -7,6 +7,7 @@ broken and hostile servers.
 import http.server
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -86,6 +87,10 @@ def misbehave(request):
         start_child()
     if BEHAVIOUR == "child-hang":
         time.sleep(600)
+    if BEHAVIOUR == "stop":
+        with open(os.environ["PIDS"], "w") as file:
+            file.write(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
     if BEHAVIOUR == "hang":
         child = subprocess.Popen(["sleep", "600"])
         with open(os.environ["PIDS"], "w") as file:
@@ -139,6 +144,8 @@ def answer(request):
         return
     reply = {"jsonrpc": "2.0", "id": request["id"]}
     if method == "initialize":
+        if BEHAVIOUR == "stop-at-start":
+            os.kill(os.getpid(), signal.SIGSTOP)
         if BEHAVIOUR == "hang-at-start":
             time.sleep(600)
         info = {"name": "arithmetic", "version": "2.0.0" if BEHAVIOUR == "newer" else "1.4.0"}

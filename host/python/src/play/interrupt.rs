@@ -3,8 +3,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use gymkhana_waits::pulse;
 use pyo3::prelude::*;
-use tokio::time::timeout;
 
 use crate::errors::FunctionFault;
 use crate::runtime::Host;
@@ -26,9 +26,9 @@ pub fn interruptible<T: Send, F: Future<Output = T>>(
     let watched = async move || {
         let mut call = pin!(call());
         loop {
-            match timeout(INTERVAL, call.as_mut()).await {
-                Ok(value) => return Ok(value),
-                Err(_) => Python::attach(|py| check(py, interrupted.as_ref()))?,
+            match pulse(INTERVAL, call.as_mut()).await {
+                Some(value) => return Ok(value),
+                None => Python::attach(|py| check(py, interrupted.as_ref()))?,
             }
         }
     };

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use gymkhana_waits::{Counterpart, within};
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 /// Bound of the wait before a turn.
 pub(crate) const TURN_WAIT: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ impl LiveBytes {
             }
         };
         // After the bound the episode continues, as the module says.
-        let _ = timeout(most, wait).await;
+        let _ = within(Counterpart::Place, most, wait).await;
         since.elapsed()
     }
 

@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{Ending, EpisodeRecord, Phase, Segment, StepMetrics};
 use gymkhana_rollout::RolloutMetrics;
+use gymkhana_waits::reminding;
 
 use crate::seats::{SeatPolicies, weight_sync};
 use crate::stages::groups::{reward_of, rewards_differ};
@@ -47,6 +49,9 @@ struct StepGroups {
     rounds: u32,
     outage: Option<Outage>,
 }
+
+/// Time after which a wait for episodes or for the trainer is reported.
+const QUIET: Duration = Duration::from_secs(300);
 
 /// Steps in flight.
 pub(crate) struct Prefetcher<'a> {
@@ -326,7 +331,9 @@ impl TrainingRun {
             let since = Instant::now();
             let arrival = tokio::select! {
                 biased;
-                arrival = prefetcher.scheduler.next() => arrival,
+                arrival = reminding(QUIET, prefetcher.scheduler.next(), |waited| {
+                    self.reporter.status(&format!("step {step} has waited {} s for its episodes", waited.as_secs()));
+                }) => arrival,
                 () = self.stopped_without_workers() => {
                     self.reporter.status(&format!("no worker plays: step {step} is given up"));
                     return Err(Halt::Stopped);
@@ -353,7 +360,10 @@ impl TrainingRun {
         prefetcher: &mut Prefetcher<'_>,
         work: impl Future<Output = T>,
     ) -> RunResult<T> {
-        let mut work = pin!(work);
+        let reporter = Arc::clone(&self.reporter);
+        let mut work = pin!(reminding(QUIET, work, |waited| {
+            reporter.status(&format!("the trainer has computed for {} s", waited.as_secs()));
+        }));
         loop {
             tokio::select! {
                 done = &mut work => return Ok(done),

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use gymkhana_registry::Digest;
+use gymkhana_waits::{Counterpart, receive};
 
 use super::child::Job;
 use super::error::{CompileError, CompilerFailure};
@@ -107,7 +108,7 @@ impl CompilerProgram {
             let errors = scope.spawn(move || read(errors, MAX_TEXT_BYTES));
             let (sender, receiver) = mpsc::channel();
             scope.spawn(move || sender.send(read(output, MAX_CODE_BYTES + DIGEST_LENGTH as u64)));
-            let Ok(output) = receiver.recv_timeout(self.deadline) else {
+            let Ok(output) = receive(Counterpart::Compiler, self.deadline, &receiver) else {
                 // The scope waits for its threads, which end with the process.
                 let _ = process.kill();
                 return Err(CompilerFailure::Time(self.deadline));

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gymkhana_record::FailureKind;
+use gymkhana_waits::{Counterpart, within};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::CallError;
@@ -109,7 +110,7 @@ impl InstancePool {
             return Ok(Permit { places: permit });
         }
         let _waiting = self.wait();
-        match tokio::time::timeout(self.timeout, Arc::clone(&self.free).acquire_many_owned(count)).await {
+        match within(Counterpart::Place, self.timeout, Arc::clone(&self.free).acquire_many_owned(count)).await {
             Ok(Ok(permit)) => Ok(Permit { places: permit }),
             Ok(Err(_)) | Err(_) => Err(CallError::new(
                 FailureKind::Capacity,

@@ -1,8 +1,9 @@
 //! Thread that advances an engine's epoch, so that a guest cannot occupy a core alone.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
+use gymkhana_waits::tick;
 use wasmtime::Engine;
 
 /// Period of the epoch. It is short, since four endless loops on two cores delay another guest by several ticks.
@@ -20,7 +21,7 @@ impl Ticker {
         let engine = engine.weak();
         let (stop, stopped) = channel();
         std::thread::Builder::new().name("sandbox-ticker".to_owned()).spawn(move || {
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(TICK) {
+            while tick(TICK, &stopped) {
                 let Some(engine) = engine.upgrade() else { return };
                 engine.increment_epoch();
             }

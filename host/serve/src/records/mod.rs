@@ -12,6 +12,7 @@ use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_record::{Added, EpisodeId, EpisodeRecord, Phase};
 pub use gymkhana_store::Recovered;
 use gymkhana_store::{LiveRecords, ReportWrites, RunFolder, recover};
+use gymkhana_waits::{Counterpart, within};
 use tokio::sync::OnceCell;
 
 use crate::catalog::{Catalog, ServedEnvironment};
@@ -156,7 +157,7 @@ impl Records {
             }
         };
         // The reason is left if the time is over.
-        let _ = tokio::time::timeout(MAX_WAIT, flushed).await;
+        let _ = within(Counterpart::Disk, MAX_WAIT, flushed).await;
         self.problem().map_or(Ok(()), |why| Err(unwritten(ErrorKind::Failed, &why)))
     }
 

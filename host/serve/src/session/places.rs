@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use gymkhana_waits::{Counterpart, until};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::entry::Entry;
 use super::place::LivePlace;
@@ -102,7 +103,7 @@ impl Places {
         match &self.source {
             // The semaphore is never closed.
             PlaceSource::Local { free, .. } => {
-                let permit = timeout_at(deadline, Arc::clone(free).acquire_owned()).await;
+                let permit = until(Counterpart::Place, deadline, Arc::clone(free).acquire_owned()).await;
                 permit.ok()?.ok().map(LivePlace::of)
             }
             PlaceSource::Remote(workers) => awaited_place(&**workers, deadline).await.map(LivePlace::Remote),

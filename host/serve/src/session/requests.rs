@@ -6,9 +6,10 @@ use std::sync::Arc;
 use gymkhana_driver::NextEpisode;
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Function, NamedValue, Seed, TaskRef, stored_bytes};
 use gymkhana_sandbox::Image;
+use gymkhana_waits::{Counterpart, until};
 use serde_json::Value as Json;
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tracing::{Instrument, info_span};
 
 use super::ended::check_scored;
@@ -301,7 +302,7 @@ impl ClientSession {
             let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
             shared.touch(&entry);
             let deadline = since + shared.limits.request();
-            let state = timeout_at(deadline, Arc::clone(&entry.state).lock_owned()).await;
+            let state = until(Counterpart::Place, deadline, Arc::clone(&entry.state).lock_owned()).await;
             let mut state = state.map_err(|_| busy())?;
             if state.closed {
                 return Err(unknown(&entry.id));
@@ -370,7 +371,7 @@ impl SessionContext {
         owner: Owner,
         task: impl Future<Output = Result<T, ServeError>> + Send + 'static,
     ) -> Result<T, ServeError> {
-        let permit = timeout_at(deadline, Arc::clone(&self.running).acquire_owned()).await;
+        let permit = until(Counterpart::Place, deadline, Arc::clone(&self.running).acquire_owned()).await;
         // The semaphore is never closed.
         let Ok(Ok(permit)) = permit else {
             let message = "the request cannot run: all threads of plugins stayed in use\nhint: repeat it later";
@@ -381,7 +382,7 @@ impl SessionContext {
             drop(permit);
             result
         });
-        match timeout_at(deadline, running).await {
+        match until(Counterpart::Place, deadline, running).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(ServeError::host(ErrorKind::Failed, "the request failed: the host panicked")),
             Err(_) => {

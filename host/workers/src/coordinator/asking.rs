@@ -11,6 +11,7 @@ use gymkhana_serve::error::{ErrorKind, ServeError};
 use gymkhana_serve::remote::{
     EpisodeOutcome, EpisodeRequest, PlaceAnswer, PlaceFuture, PlaceId, PlaceLost, PlaceRequest, WorkerPlace,
 };
+use gymkhana_waits::{Counterpart, within};
 use tokio::sync::{Semaphore, watch};
 
 use super::CoordinatorLoop;
@@ -182,29 +183,30 @@ impl Address {
 
     /// Sends a request once. Answers that are not the worker's, or to other requests, are dropped.
     async fn send(&self, number: u64, message: Bytes) -> Sent {
+        within(Counterpart::Worker, AGAIN, self.send_once(number, message)).await.unwrap_or(Sent::Silent)
+    }
+
+    async fn send_once(&self, number: u64, message: Bytes) -> Sent {
         let (client, subject) = (&self.front.office.bus.client, self.front.office.names.places(&self.id));
         let inbox = client.new_inbox();
         let Ok(mut answers) = client.subscribe(inbox.clone()).await else { return Sent::Unreachable };
         if client.publish_with_reply(subject, inbox, message).await.is_err() {
             return Sent::Unreachable;
         }
-        let answered = async {
-            while let Some(answer) = answers.next().await {
-                if answer.status == Some(StatusCode::NO_RESPONDERS) {
-                    return Sent::Unreachable;
-                }
-                match self.front.office.header(&answer.payload, &self.id, &self.key) {
-                    Ok((header, body)) if (header.place, header.number) == (self.place, number) => {
-                        return Sent::Answered(Box::new(header), answer.payload.slice_ref(body));
-                    }
-                    Ok(_) => self.front.dropped.add("an answer", "it is the answer to another request"),
-                    Err(CodecError::Refused(why)) => return Sent::Refused(why),
-                    Err(error) => self.front.dropped.add("an answer", &error.to_string()),
-                }
+        while let Some(answer) = answers.next().await {
+            if answer.status == Some(StatusCode::NO_RESPONDERS) {
+                return Sent::Unreachable;
             }
-            Sent::Unreachable
-        };
-        tokio::time::timeout(AGAIN, answered).await.unwrap_or(Sent::Silent)
+            match self.front.office.header(&answer.payload, &self.id, &self.key) {
+                Ok((header, body)) if (header.place, header.number) == (self.place, number) => {
+                    return Sent::Answered(Box::new(header), answer.payload.slice_ref(body));
+                }
+                Ok(_) => self.front.dropped.add("an answer", "it is the answer to another request"),
+                Err(CodecError::Refused(why)) => return Sent::Refused(why),
+                Err(error) => self.front.dropped.add("an answer", &error.to_string()),
+            }
+        }
+        Sent::Unreachable
     }
 
     async fn read(&self, header: &MessageHeader, body: &[u8]) -> Result<PlaceAnswer, CodecError> {

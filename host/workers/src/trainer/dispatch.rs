@@ -10,17 +10,19 @@ use gymkhana_orchestration::{Reporter, RunError, RunResult};
 use gymkhana_record::EpisodeRecord;
 use gymkhana_registry::{Digest, LOCK_FILE};
 use gymkhana_rollout::Rollout;
+use gymkhana_waits::{Counterpart, Reminder, within};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::inbox::Inbox;
 use super::ledger::{DeliveryStatus, Dispatched, Ledger};
-use super::liveness::{Liveness, SILENCE};
+use super::liveness::Liveness;
 use super::policies::{FinishedCall, PolicyCalls};
 use super::reading::{ReadingPermits, Room};
 use super::results::Unread;
 use super::streams::{QueueState, Streams};
+use crate::bus::SILENCE;
 use crate::dropped::Dropped;
 use crate::limits::check_call;
 use crate::messages::{PolicyAnswer, PolicyCall, PolicyCallRefusal, ResultHeader, WorkerJob, decode};
@@ -53,6 +55,8 @@ pub(super) enum DispatchEvent {
     Read { header: Box<ResultHeader>, records: Result<Vec<EpisodeRecord>, Unread>, reply: Option<ReplyTo>, room: Room },
     /// The queue was looked for, and made again if it was lost. Jobs at these places are not there.
     Looked { made: Option<RunResult<Box<QueueCreated>>>, missing: Vec<u64> },
+    /// The queue was looked for, and the bus did not answer.
+    BusSilent,
     /// The position was written, or the bus did not take it.
     Shown,
 }
@@ -99,6 +103,9 @@ pub(crate) struct DispatchLoop {
     liveness: Liveness,
     /// Whether the user knows that the bus does not take what it must keep.
     has_reported_bus: bool,
+    /// Whether the bus answered the last look, and for how long it has been silent.
+    bus_answers: bool,
+    silence: Reminder,
     /// The newest position that is not written, and whether one is being written.
     position: Option<RunPosition>,
     is_showing: bool,
@@ -138,6 +145,8 @@ impl DispatchLoop {
             is_looking: false,
             liveness: Liveness::new(lease, Instant::now()),
             has_reported_bus: false,
+            bus_answers: true,
+            silence: Reminder::new(SILENCE),
             position: None,
             is_showing: false,
         })
@@ -151,7 +160,7 @@ impl DispatchLoop {
     /// Sends the verdicts that workers still wait for.
     async fn end_run(mut self) -> Dispatched {
         let sent = async { while self.verdicts.join_next().await.is_some() {} };
-        if tokio::time::timeout(LAST_VERDICTS, sent).await.is_err() {
+        if within(Counterpart::Bus, LAST_VERDICTS, sent).await.is_err() {
             tracing::warn!("the last verdicts were not sent: the bus takes no messages");
         }
         Dispatched { dropped: self.dropped.count(), ..self.ledger.seen }
@@ -209,6 +218,7 @@ impl DispatchLoop {
                 self.result(&header, records, reply);
             }
             DispatchEvent::Looked { made, missing } => self.looked(made, &missing),
+            DispatchEvent::BusSilent => (self.is_looking, self.bus_answers) = (false, false),
             DispatchEvent::Shown => {
                 self.is_showing = false;
                 self.show();
@@ -219,6 +229,11 @@ impl DispatchLoop {
     /// Follows a queue that was made again, and queues the jobs that are not there.
     fn looked(&mut self, made: Option<RunResult<Box<QueueCreated>>>, missing: &[u64]) {
         self.is_looking = false;
+        self.silence.answered();
+        if !std::mem::replace(&mut self.bus_answers, true) {
+            // Workers could not say anything meanwhile.
+            self.liveness.wait(Instant::now());
+        }
         match made {
             Some(Ok(made)) => {
                 let QueueCreated { streams, inbox } = *made;
@@ -310,7 +325,13 @@ impl DispatchLoop {
 
     /// Looks whether the bus still has the queue, and makes it again if not.
     fn poll(&mut self) {
-        if self.liveness.poll(Instant::now(), !self.ledger.is_empty()) {
+        if !self.bus_answers
+            && let Some(waited) = self.silence.due()
+        {
+            self.has_reported_bus = false;
+            self.report_bus(&format!("it has not answered for {} s", waited.as_secs()));
+        }
+        if self.liveness.poll(Instant::now(), self.bus_answers && !self.ledger.is_empty()) {
             let run = &self.streams.publication.run;
             self.reporter.warn(&format!(
                 "groups wait, but no worker has answered for {} s\nhint: start `host worker URL` on other machines; the \
@@ -324,16 +345,16 @@ impl DispatchLoop {
         let (streams, report) = (self.streams.clone(), self.report.clone());
         let queued: Vec<u64> = self.ledger.iter_mut().filter_map(|waiting| waiting.sequence).collect();
         self.tasks.spawn(async move {
-            let (made, missing) = match streams.poll(&queued).await {
-                QueueState::Gone => (Some(QueueCreated::again(&streams).await.map(Box::new)), vec![]),
+            let again = async || Some(QueueCreated::again(&streams).await.map(Box::new));
+            let _ = report.send(match streams.poll(&queued).await {
+                QueueState::Gone => DispatchEvent::Looked { made: again().await, missing: vec![] },
                 QueueState::Stuck => {
                     streams.remove_queue().await;
-                    (Some(QueueCreated::again(&streams).await.map(Box::new)), vec![])
+                    DispatchEvent::Looked { made: again().await, missing: vec![] }
                 }
-                QueueState::Here { missing } => (None, missing),
-                QueueState::Unknown => (None, vec![]),
-            };
-            let _ = report.send(DispatchEvent::Looked { made, missing });
+                QueueState::Here { missing } => DispatchEvent::Looked { made: None, missing },
+                QueueState::Unknown => DispatchEvent::BusSilent,
+            });
         });
     }
 

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// Time without a sign from a worker after which the user is warned.
-pub(crate) const SILENCE: Duration = Duration::from_secs(30);
+use crate::bus::SILENCE;
 
 /// Time of the last message of each worker.
 pub(crate) struct Liveness {

@@ -7,6 +7,7 @@ use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Segment};
 use gymkhana_registry::Digest;
 use gymkhana_rollout::SamplingPlan;
 use gymkhana_store::{BadEpisodes, decode_episodes};
+use gymkhana_waits::{Counterpart, within};
 
 use super::ledger::SampledVersions;
 use super::streams::Streams;
@@ -68,7 +69,7 @@ pub(crate) async fn read(
     inline: &[u8],
 ) -> Result<Vec<EpisodeRecord>, Unread> {
     let Some(size) = header.object else { return Ok(records(inline, &header.records)?) };
-    let fetched = tokio::time::timeout(FETCHED, fetch(streams, header, size)).await;
+    let fetched = within(Counterpart::Bus, FETCHED, fetch(streams, header, size)).await;
     let fetched = fetched.map_err(|_| Unread::Unreachable(format!("it takes more than {} s", FETCHED.as_secs())))?;
     match records(&fetched.map_err(Unread::Unreachable)?, &header.records) {
         // Others may write to the bucket. The worker offers its records again.

@@ -8,6 +8,7 @@ use async_nats::jetstream::stream;
 use async_nats::jetstream::stream::{DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType};
 use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_registry::Digest;
+use gymkhana_waits::{Counterpart, within};
 
 use crate::messages::WorkerJob;
 use crate::publication::{NOT_FOUND, NOT_TAKEN, Publication};
@@ -16,6 +17,9 @@ use crate::publication::{NOT_FOUND, NOT_TAKEN, Publication};
 const DUPLICATES: Duration = Duration::from_secs(120);
 /// Time in which the bus counts jobs that it has confirmed.
 const COUNTED: Duration = Duration::from_secs(1);
+
+/// Longest time of a look at the queue.
+const LOOKED: Duration = Duration::from_secs(15);
 
 /// What the bus has of the queue.
 pub(crate) enum QueueState {
@@ -81,14 +85,18 @@ impl Streams {
 
     /// What the bus has of the queue. `queued` are the places of jobs that must be there.
     pub async fn poll(&self, queued: &[u64]) -> QueueState {
-        match self.look_once(queued).await {
+        match self.look_in_time(queued).await {
             // A bus may count new jobs later than it confirms them.
             QueueState::Stuck => {
                 tokio::time::sleep(COUNTED).await;
-                self.look_once(queued).await
+                self.look_in_time(queued).await
             }
             found => found,
         }
+    }
+
+    async fn look_in_time(&self, queued: &[u64]) -> QueueState {
+        within(Counterpart::Bus, LOOKED, self.look_once(queued)).await.unwrap_or(QueueState::Unknown)
     }
 
     async fn look_once(&self, queued: &[u64]) -> QueueState {

@@ -13,6 +13,7 @@ use gymkhana_registry::Digest;
 use gymkhana_sandbox::GuestThreads;
 use gymkhana_serve::catalog::Catalog;
 use gymkhana_serve::remote::{EpisodeHost, EpisodeRequest, PlaceAnswer, PlaceRequest};
+use gymkhana_waits::{Counterpart, within};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -105,6 +106,7 @@ impl SessionHost {
                 run: run.clone(),
                 names,
                 epoch: description.epoch,
+                reporter: Arc::clone(reporter),
                 patience: settings.trainer_timeout,
             },
             owner,
@@ -164,7 +166,7 @@ impl SessionHost {
             tokio::select! {
                 // The server must not lose the worker meanwhile.
                 _ = &mut beating => {}
-                _ = tokio::time::timeout(LAST_REQUESTS, last) => {}
+                _ = within(Counterpart::Owner, LAST_REQUESTS, last) => {}
             }
             drop(beating);
             // Without an answer, the server finds out by itself.

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
 use gymkhana_rollout::StartAgent;
+use gymkhana_waits::Reminder;
 
-use crate::bus::{Bus, BusSettings, Names, RUNS, RunKey, without_password};
+use crate::bus::{Bus, BusSettings, Names, RunKey, SILENCE, without_password};
 use crate::description::{Description, WorkKind};
 use crate::signature::Signer;
 use hosting::SessionHost;
@@ -180,15 +181,16 @@ impl Worker {
 
     /// Whether the bus has this life of a run.
     async fn has(&self, run: &RunKey, epoch: &str) -> bool {
-        let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else { return false };
+        let Ok(Some(runs)) = self.bus.runs().await else { return false };
         let Ok(Some(text)) = runs.get(run.to_string()).await else { return false };
         read(run, &text).is_ok_and(|description| description.epoch == epoch)
     }
 
     /// A run of the bus, or the one that was asked for, when it is there.
     async fn find(&self, lost: &BTreeSet<(RunKey, String)>) -> RunResult<(RunKey, Description)> {
+        let mut silence = Reminder::new(SILENCE);
         loop {
-            if let Some(found) = self.find_run(lost).await? {
+            if let Some(found) = self.find_run(lost, &mut silence).await? {
                 return Ok(found);
             }
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -196,9 +198,24 @@ impl Worker {
     }
 
     /// The first run whose trainer answers, else the first that is not among the `lost` ones.
-    async fn find_run(&self, lost: &BTreeSet<(RunKey, String)>) -> RunResult<Option<(RunKey, Description)>> {
+    async fn find_run(
+        &self,
+        lost: &BTreeSet<(RunKey, String)>,
+        silence: &mut Reminder,
+    ) -> RunResult<Option<(RunKey, Description)>> {
         // Without an answer of the bus, the next look tries again.
-        let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else { return Ok(None) };
+        let Ok(runs) = self.bus.runs().await else {
+            if let Some(waited) = silence.due() {
+                self.reporter.warn(&format!(
+                    "the bus has not answered for {} s; this worker waits for it\nhint: check that nats-server runs and can be \
+                     reached",
+                    waited.as_secs()
+                ));
+            }
+            return Ok(None);
+        };
+        silence.answered();
+        let Some(runs) = runs else { return Ok(None) };
         let keys: Vec<RunKey> = match &self.settings.run {
             Some(run) => vec![run.clone()],
             None => {

@@ -14,6 +14,7 @@ use gymkhana_registry::Digest;
 use gymkhana_rollout::{Actor, FailedForks, SeatPlayer};
 use gymkhana_sandbox::run_on;
 use gymkhana_store::encode_episodes;
+use gymkhana_waits::{Counterpart, within};
 use tokio::sync::watch;
 
 use super::policy::{BusPolicy, Ends};
@@ -284,10 +285,10 @@ async fn end(message: &Message, why: Ends) -> RunResult<()> {
 
 /// Acknowledges a delivery. If the bus does not hear it, it delivers the job again.
 async fn acknowledge(message: &Message, kind: AckKind) {
-    match tokio::time::timeout(ACKNOWLEDGED, message.ack_with(kind)).await {
+    match within(Counterpart::Bus, ACKNOWLEDGED, message.ack_with(kind)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!("a job was not acknowledged: {error}"),
-        Err(_) => tracing::debug!("a job was not acknowledged in time"),
+        Err(silent) => tracing::debug!("a job was not acknowledged: {silent}"),
     }
 }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
 use gymkhana_record::Sampled;
 use gymkhana_sandbox::run_on;
+use gymkhana_waits::{Counterpart, within};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -166,7 +167,7 @@ impl Policy for BusPolicy {
         let Ok(message) = self.message(asked) else { return };
         let caller = Arc::clone(&self.caller);
         self.caller.host.spawn(async move {
-            let _ = tokio::time::timeout(RELEASED, answer(&caller, message)).await;
+            let _ = within(Counterpart::Owner, RELEASED, answer(&caller, message)).await;
         });
     }
 

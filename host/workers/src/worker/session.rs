@@ -13,6 +13,7 @@ use futures::StreamExt;
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use gymkhana_rollout::Rollout;
 use gymkhana_sandbox::GuestThreads;
+use gymkhana_waits::{Counterpart, within};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -100,6 +101,7 @@ impl WorkerSession {
                 run: run.clone(),
                 names: names.clone(),
                 epoch: description.epoch.clone(),
+                reporter: Arc::clone(reporter),
                 patience: settings.trainer_timeout,
             },
             bus: bus.clone(),
@@ -160,9 +162,13 @@ impl WorkerSession {
         while let Some((_, message)) = pulled.recv().await {
             let _ = message.ack_with(AckKind::Nak(None)).await;
         }
-        pulling.await.internal()?;
+        let mut pulling = AbortOnDrop(pulling);
+        // A bus that takes no bytes keeps the last pull.
+        if let Ok(pulled) = within(Counterpart::Bus, FLUSHED, &mut pulling.0).await {
+            pulled.internal()?;
+        }
         // What the queue should hear is written before the program ends.
-        let _ = tokio::time::timeout(FLUSHED, session.bus.client.flush()).await;
+        let _ = within(Counterpart::Bus, FLUSHED, session.bus.client.flush()).await;
         let mut ended = ended;
         while let Some(played) = playing.join_next().await {
             ended = ended.and_then(|ended| played.internal().flatten().map(|()| ended));

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use async_nats::jetstream::kv::Operation;
 use bytes::Bytes;
+use gymkhana_orchestration::Reporter;
+use gymkhana_waits::Reminder;
 
-use crate::bus::{Bus, Names, RUNS, RunKey};
+use crate::bus::{Bus, Names, RunKey, SILENCE};
 use crate::description::Description;
 use crate::reply::{OwnerConnection, SendOutcome};
 
@@ -45,6 +47,7 @@ pub(crate) struct Watch {
     pub run: RunKey,
     pub names: Names,
     pub epoch: String,
+    pub reporter: Arc<dyn Reporter>,
     /// Time for which the worker waits for an owner that does not answer.
     pub patience: Duration,
 }
@@ -53,14 +56,20 @@ impl Watch {
     /// Waits until it has ended, has a new life, or has lost its owner.
     pub async fn until_over(&self) -> Over {
         let (mut known, mut answered) = (Instant::now(), Instant::now());
+        let mut silence = Reminder::new(SILENCE);
         while known.elapsed() < LOST {
             tokio::time::sleep(POLL_INTERVAL).await;
             if owner_lives(&self.owner, &self.names).await {
                 answered = Instant::now();
+                silence.answered();
             } else if answered.elapsed() >= self.patience {
                 return Over::Lost;
             }
-            let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else {
+            let runs = self.bus.runs().await;
+            if let Some(waited) = silence.due() {
+                self.report(waited, runs.is_ok());
+            }
+            let Ok(Some(runs)) = runs else {
                 known = Instant::now();
                 continue;
             };
@@ -77,5 +86,18 @@ impl Watch {
             }
         }
         Over::Ended
+    }
+
+    /// Says who is silent.
+    fn report(&self, waited: Duration, bus_answers: bool) {
+        let (run, waited, most) = (&self.run, waited.as_secs(), self.patience.as_secs());
+        self.reporter.warn(&if bus_answers {
+            format!("the owner of run {run} has not answered for {waited} s; this worker leaves the run after {most} s")
+        } else {
+            format!(
+                "the bus has not answered for {waited} s; this worker leaves run {run} after {most} s\nhint: check that \
+                 nats-server runs and can be reached"
+            )
+        });
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use gymkhana_registry::{Capability, LockEntry, LockError, PluginName};
+use gymkhana_waits::Silent;
 use semver::Version;
 
 use crate::{OpenError, OwnerError, PROJECT_FILE, RegistryClientError};
@@ -26,6 +27,9 @@ pub enum ProjectError {
         /// Cause.
         source: OwnerError,
     },
+    /// Another command did not release the project's files.
+    #[error("{0}\nhint: end the other command that changes this project")]
+    Locked(Silent),
     /// The project file cannot be read, or is malformed.
     #[error("project file `{path}` cannot be used\nhint: correct it")]
     Unusable {

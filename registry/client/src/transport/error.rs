@@ -1,5 +1,7 @@
 //! Errors of HTTP requests to untrusted servers.
 
+use std::time::Duration;
+
 use reqwest::StatusCode;
 
 use super::MAX_REDIRECTS;
@@ -138,11 +140,11 @@ impl FetchError {
     }
 }
 
-/// Text of the innermost cause of a reqwest error.
-pub(super) fn root_cause(error: &reqwest::Error) -> String {
+/// Text of the innermost cause of a reqwest error, after which the request had waited for this time.
+pub(super) fn root_cause(error: &reqwest::Error, waited: Duration) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    if error.is_timeout() { super::TIMED_OUT.to_owned() } else { cause.to_string() }
+    if error.is_timeout() { super::silent(waited) } else { cause.to_string() }
 }

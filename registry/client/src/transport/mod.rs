@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use backon::Retryable;
 use bytes::Bytes;
 use gymkhana_registry::{ContentStore, Digest, PendingFile};
+use gymkhana_waits::{Counterpart, pulse, within};
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Body, Client, Method, Response, StatusCode, redirect};
 use sha2::{Digest as _, Sha256};
@@ -34,8 +35,6 @@ const MAX_REDIRECTS: usize = 5;
 const SOCKET_BUFFER: u64 = 256 << 10;
 /// Size limit of all headers of a response, in bytes. The HTTP library itself allows 400 KiB.
 const MAX_HEADERS: u64 = 64 << 10;
-/// Reason in the error of a timeout.
-const TIMED_OUT: &str = "timed out";
 
 /// Headers and body of a request.
 #[derive(Default, Clone)]
@@ -114,7 +113,7 @@ impl HttpTransport {
             }
             if !status.is_redirection() {
                 // The message is optional: a server that sends it too slowly gets an error without one.
-                let message = tokio::time::timeout(self.limits.idle_timeout, error_message(response)).await;
+                let message = within(Counterpart::Registry, self.limits.idle_timeout, error_message(response)).await;
                 return Err(FetchError::Status { origin, status, message: message.unwrap_or_default() });
             }
             let location = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
@@ -152,12 +151,12 @@ impl HttpTransport {
             let buffered =
                 if is_complete { length.min(SOCKET_BUFFER) / self.limits.min_bytes_per_second.max(1) } else { 0 };
             let timeout = self.limits.idle_timeout + Duration::from_secs(buffered);
-            if let Ok(response) = tokio::time::timeout(timeout, &mut sending).await {
-                return response.map_err(|error| unreachable(root_cause(&error)));
+            if let Some(response) = pulse(timeout, &mut sending).await {
+                return response.map_err(|error| unreachable(root_cause(&error, start.elapsed())));
             }
             let (elapsed, sent) = (start.elapsed(), upload.sent());
             if is_complete {
-                return Err(unreachable(TIMED_OUT.to_owned()));
+                return Err(unreachable(silent(elapsed)));
             }
             if sent == previous || self.limits.is_too_slow(sent, elapsed) {
                 let (origin, seconds) = (origin.to_owned(), elapsed.as_secs());
@@ -206,6 +205,11 @@ impl HttpTransport {
     ) -> Result<T, FetchError> {
         operation.retry(self.limits.backoff()).when(FetchError::is_transient).await
     }
+}
+
+/// Reason in the error of a timeout.
+fn silent(waited: Duration) -> String {
+    format!("it did not answer for {} s", waited.as_secs())
 }
 
 fn headers(parts: &RequestParts<'_>, origin: &str) -> Result<HeaderMap, FetchError> {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use gymkhana_waits::{Counterpart, within};
 use reqwest::header::{ETAG, HeaderName};
 use reqwest::{Response, StatusCode};
 use url::Url;
@@ -64,13 +65,15 @@ impl UnreadResponse {
         let start = Instant::now();
         let mut bytes = 0;
         loop {
-            let Ok(chunk) = tokio::time::timeout(self.limits.idle_timeout, self.response.chunk()).await else {
+            let Ok(chunk) = within(Counterpart::Registry, self.limits.idle_timeout, self.response.chunk()).await else {
                 return Err(slow(origin, bytes, start.elapsed()));
             };
             let chunk = match chunk {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return Ok(bytes),
-                Err(error) => return Err(FetchError::Interrupted { origin, bytes, why: root_cause(&error) }),
+                Err(error) => {
+                    return Err(FetchError::Interrupted { origin, bytes, why: root_cause(&error, start.elapsed()) });
+                }
             };
             bytes += chunk.len() as u64;
             if bytes > limit {

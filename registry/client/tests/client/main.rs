@@ -11,5 +11,6 @@ mod oci;
 mod pages;
 mod revoked;
 mod serving;
+mod silent;
 mod sources;
 mod uploads;

@@ -16,12 +16,13 @@ use gymkhana_cli::printer::Printer;
 type ReferencePage = (&'static str, fn() -> String);
 
 /// The generated pages.
-const PAGES: [ReferencePage; 5] = [
+const PAGES: [ReferencePage; 6] = [
     ("cli.md", cli_page),
     ("exit-codes.md", exit_codes_page),
     ("metrics.md", gymkhana_run::metrics_page),
     ("run-file.md", run_file_page),
     ("run-file.schema.json", run_file_schema),
+    ("waits.md", waits_page),
 ];
 
 /// First line of every generated page in Markdown.
@@ -124,6 +125,10 @@ fn append(page: &mut String, text: &str) {
 
 fn run_file_page() -> String {
     format!("{GENERATED}\n{}", gymkhana_config::run_file_page())
+}
+
+fn waits_page() -> String {
+    format!("{GENERATED}\n{}", gymkhana_cli::waits::waits_page())
 }
 
 fn run_file_schema() -> String {

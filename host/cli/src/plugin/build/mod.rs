@@ -5,10 +5,12 @@ pub mod tools;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use gymkhana_registry::write_atomically;
 use gymkhana_sandbox::CompilerEffort;
+use gymkhana_waits::{ChildWait, Counterpart, Silent, output};
 
 use crate::args::plugin::{BuildArgs, Language};
 use crate::error::{Classify, CliError, CliResult};
@@ -30,6 +32,12 @@ pub enum BuildMode {
 /// Rust's target for components.
 pub const TARGET: &str = "wasm32-wasip2";
 
+/// Longest time of a program that tests or builds a folder. The largest plugin that we build takes a tenth of it on two slow
+/// cores, with all that it depends on.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// Time after which such a program is reported.
+const REPORTED: Duration = Duration::from_secs(60);
+
 /// Runs the command.
 pub fn build(args: &BuildArgs, printer: &Printer) -> CliResult<()> {
     let file = build_folder(&args.dir, args.out.as_deref(), BuildMode::Whole, printer)?;
@@ -48,7 +56,7 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, mode: BuildMode, printer: &P
     printer.status(format!("building {}", dir.display()));
     match project.language {
         Language::Rust => {
-            let built = cargo_build(dir)?;
+            let built = cargo_build(dir, printer)?;
             let bytes = fs::read(&built).user_context(format!("cargo did not build `{}`", built.display()))?;
             let out = out()?;
             write_atomically(&out, &bytes).user_context(format!(
@@ -59,7 +67,7 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, mode: BuildMode, printer: &P
         }
         Language::Python | Language::Js => {
             let (interpreter, out) = (Interpreter::find(&project)?, out()?);
-            finish(&mut interpreter.build(&out, mode)?, dir)?;
+            finish(&mut interpreter.build(&out, mode)?, dir, printer)?;
             Ok(out)
         }
     }
@@ -105,22 +113,24 @@ pub fn test_and_build(dir: &Path, mode: BuildMode, printer: &Printer) -> CliResu
         // cargo runs one build of a folder at a time.
         printer.status(format!("running the tests of {}", dir.display()));
         // The profile shares its macros with the build of the component; native code is only needed for the tests.
-        finish(cargo(dir)?.args(["test", "--release"]).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"), dir)?;
+        finish(cargo(dir)?.args(["test", "--release"]).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"), dir, printer)?;
         return build_folder(dir, None, mode, printer);
     }
     let (interpreter, out) = (Interpreter::find(&project)?, file_of(&project, mode)?);
     printer.status(format!("running the tests of {} and building it", dir.display()));
-    together::run(interpreter.tests(), interpreter.build(&out, mode)?, dir)?;
+    together::run(interpreter.tests(), interpreter.build(&out, mode)?, dir, LONGEST)?;
     Ok(out)
 }
 
 /// Builds with cargo; returns the file that cargo reports.
-fn cargo_build(dir: &Path) -> CliResult<PathBuf> {
+fn cargo_build(dir: &Path, printer: &Printer) -> CliResult<PathBuf> {
     has_target(dir)?;
     let mut command = cargo(dir)?;
     command.args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
-    let output = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).output();
-    let output = output.user_context("cargo cannot be started")?;
+    let say = |text: &str| printer.status(text);
+    let wait = wait_for(&command, &say);
+    let output =
+        output(&mut command, &wait).user_context("cargo cannot be started")?.map_err(|silent| late(&silent, dir))?;
     if !output.status.success() {
         let message = format!("cargo failed to build `{}`\nhint: fix the errors above", dir.display());
         return Err(CliError::user(message));
@@ -154,9 +164,25 @@ fn has_target(dir: &Path) -> CliResult<()> {
 }
 
 /// Runs a program to its end; its output goes to standard error.
-fn finish(command: &mut Command, dir: &Path) -> CliResult<()> {
-    let status = command.stdout(std::io::stderr()).status().user_context(not_started(command))?;
+fn finish(command: &mut Command, dir: &Path, printer: &Printer) -> CliResult<()> {
+    let mut child = command.stdout(std::io::stderr()).spawn().user_context(not_started(command))?;
+    let say = |text: &str| printer.status(text);
+    let ended = wait_for(command, &say).end(&mut child).user_context(not_started(command))?;
+    let status = ended.map_err(|silent| late(&silent, dir))?;
     if status.success() { Ok(()) } else { Err(failed(command, status, dir)) }
+}
+
+/// The wait for a program of a build.
+fn wait_for<'a>(command: &Command, say: &'a dyn Fn(&str)) -> ChildWait<'a> {
+    let named = format!("`{}`", shown(command));
+    ChildWait { counterpart: Counterpart::BuildTool, named, bound: LONGEST, first_report: REPORTED, say }
+}
+
+/// Error of a program that was ended because it did not end.
+fn late(silent: &Silent, dir: &Path) -> CliError {
+    let message =
+        format!("{silent} in `{}`, and was ended\nhint: run it by hand to see what it waits for", dir.display());
+    CliError::user(message)
 }
 
 /// Message about a program that cannot be started.

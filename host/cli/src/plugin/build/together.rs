@@ -6,9 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use gymkhana_waits::{Counterpart, Silent};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{failed, not_started};
+use super::{failed, not_started, shown};
 use crate::error::{Classify, CliResult};
 
 /// Time between two looks at the programs.
@@ -18,11 +19,11 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs the tests, whose output goes to standard error at once, and the build, whose output follows after theirs. The
-/// first that fails ends the other, whose output is then left out.
+/// first that fails ends the other, whose output is then left out. Both are ended after `bound`.
 ///
 /// # Errors
-/// If one of them cannot be started or fails.
-pub fn run(mut tests: Command, mut build: Command, dir: &Path) -> CliResult<()> {
+/// If one of them cannot be started, fails or does not end.
+pub fn run(mut tests: Command, mut build: Command, dir: &Path, bound: Duration) -> CliResult<()> {
     let (mut building, output) = start_quietly(&mut build)?;
     let testing = tests.stdout(stderr()).spawn();
     let mut testing = match testing {
@@ -32,7 +33,7 @@ pub fn run(mut tests: Command, mut build: Command, dir: &Path) -> CliResult<()> 
             return Err(error).user_context(not_started(&tests));
         }
     };
-    let (mut tested, mut built) = (false, false);
+    let (since, mut tested, mut built) = (Instant::now(), false, false);
     while !(tested && built) {
         if let Some(status) = testing.try_wait().user_context(not_started(&tests))? {
             if !status.success() {
@@ -48,6 +49,17 @@ pub fn run(mut tests: Command, mut build: Command, dir: &Path) -> CliResult<()> 
                 return Err(failed(&build, status, dir));
             }
             built = true;
+        }
+        if since.elapsed() >= bound && !(tested && built) {
+            end(&mut testing);
+            end(&mut building);
+            // Programs that the build started may hold its output.
+            if built {
+                print(output);
+            }
+            let late = shown(if tested { &build } else { &tests });
+            let named = format!("`{late}`");
+            return Err(super::late(&Silent { counterpart: Counterpart::BuildTool, named, waited: bound }, dir));
         }
         thread::sleep(INTERVAL);
     }
@@ -94,6 +106,8 @@ fn end(child: &mut Child) {
 mod tests {
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(600);
+
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
@@ -101,7 +115,7 @@ mod tests {
     }
 
     fn run_both(tests: &str, build: &str) -> Result<(), String> {
-        run(shell(tests), shell(build), Path::new("mine")).map_err(|error| error.to_string())
+        run(shell(tests), shell(build), Path::new("mine"), LONG).map_err(|error| error.to_string())
     }
 
     /// Each waits for a file of the other.
@@ -126,11 +140,30 @@ mod tests {
     }
 
     #[test]
+    fn a_stopped_program_is_named_and_ended_with_the_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (stopped, ids) = ("echo $$ >> ids; kill -s STOP $$", folder.path().join("ids"));
+        for (tests, build, named) in
+            [(stopped, "true", "the program `sh -c echo $$"), ("true", stopped, "kill -s STOP")]
+        {
+            let [mut tests, mut build] = [shell(tests), shell(build)];
+            tests.current_dir(folder.path());
+            build.current_dir(folder.path());
+            let told = run(tests, build, Path::new("mine"), Duration::from_secs(1)).expect_err("late").to_string();
+            assert!(told.contains(named) && told.contains("did not answer for 1 s in `mine`, and was ended"), "{told}");
+        }
+        let ids = std::fs::read_to_string(ids).expect("both programs started");
+        for id in ids.lines() {
+            assert!(!Path::new("/proc").join(id).exists(), "process {id} is left");
+        }
+    }
+
+    #[test]
     fn a_program_that_cannot_be_started_is_named() {
         let absent = || Command::new("/absent/program");
-        let told = run(shell("exec sleep 600"), absent(), Path::new("mine")).expect_err("no build").to_string();
+        let told = run(shell("exec sleep 600"), absent(), Path::new("mine"), LONG).expect_err("no build").to_string();
         assert!(told.contains("`/absent/program` cannot be started"), "{told}");
-        let told = run(absent(), shell("exec sleep 600"), Path::new("mine")).expect_err("no tests").to_string();
+        let told = run(absent(), shell("exec sleep 600"), Path::new("mine"), LONG).expect_err("no tests").to_string();
         assert!(told.contains("`/absent/program` cannot be started"), "{told}");
     }
 }

@@ -7,6 +7,7 @@ mod hostile;
 mod hostile_sessions;
 mod namespaces;
 mod sessions;
+mod silent;
 
 use std::fs;
 use std::io::Write;

@@ -4,6 +4,7 @@ mod children;
 mod exports;
 mod gateway;
 mod gateway_workers;
+mod stopped;
 
 use crate::common::Desk;
 use gymkhana_record::Phase;

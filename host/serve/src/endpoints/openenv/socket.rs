@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use axum::extract::ws::{self, CloseFrame, Utf8Bytes, WebSocket, close_code};
 use serde_json::{Value as Json, json};
-use tokio::time::timeout;
 
 use super::episode::EnvironmentConnection;
 use super::error::MessageRefusal;
@@ -16,6 +15,7 @@ use crate::endpoints::lookup;
 use crate::error::ServeError;
 use crate::session::SessionTable;
 use gymkhana_http::Client;
+use gymkhana_waits::pulse;
 
 /// Largest message of a client in bytes. A larger one ends the connection before it is read.
 pub(super) const MAX_FRAME: usize = 4 * MAX_MESSAGE;
@@ -123,7 +123,7 @@ impl Connecting {
 async fn receive(socket: &mut WebSocket, connection: &EnvironmentConnection) -> Option<Utf8Bytes> {
     let mut asked = false;
     loop {
-        let Ok(received) = timeout(SILENCE, socket.recv()).await else {
+        let Some(received) = pulse(SILENCE, socket.recv()).await else {
             if asked || socket.send(ws::Message::Ping(Vec::new().into())).await.is_err() {
                 return None;
             }

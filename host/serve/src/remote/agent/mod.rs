@@ -14,8 +14,9 @@ use gymkhana_driver::{BackendError, EpisodeBackend, EpisodePlace, PlacedEpisode}
 use gymkhana_orchestration::is_tools_only;
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::PluginSet;
+use gymkhana_waits::{Counterpart, until};
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::episode::{RemoteEpisode, RemoteError};
 use super::messages::EpisodeOrigin;
@@ -93,7 +94,7 @@ impl Inner {
     /// A place for a new episode.
     async fn place_in_turn(&self) -> Option<Arc<dyn WorkerPlace>> {
         let deadline = Instant::now() + self.wait;
-        let _turn = timeout_at(deadline, self.queue.lock()).await.ok()?;
+        let _turn = until(Counterpart::Place, deadline, self.queue.lock()).await.ok()?;
         self.place_until(deadline).await
     }
 
@@ -116,7 +117,7 @@ impl Inner {
     /// The answer to a request, or the reason why it did not come in time.
     async fn in_time<T>(&self, deadline: Instant, answer: impl Future<Output = T>) -> Result<T, String> {
         let late = |_| format!("its worker gave no answer for {} s", self.most.as_secs_f64());
-        timeout_at(deadline, answer).await.map_err(late)
+        until(Counterpart::Worker, deadline, answer).await.map_err(late)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Reading of Rust source as text: code without comments and texts, what they say, and the paths in the code.
 
+pub mod waits;
+
 /// A path's names, the first of which is `crate`, `self` or `super`.
 pub type CodePath = Vec<String>;
 
