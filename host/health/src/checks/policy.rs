@@ -16,12 +16,14 @@ pub(super) fn usual_entropy(_: &StageFigures) -> String {
 }
 
 pub(super) fn entropy(stage: &StageFigures) -> Option<JudgedFigure> {
-    let (part, step) = stage.trend.sharpest_fall?;
     let now = stage.metrics.iter().rev().find_map(|step| step.get(rl::ENTROPY))?;
-    let text = format!("{now:.3} nats per token in the last step; lowest {part:.3} of the step before, in step {step}");
+    let fall = stage.trend.sharpest_fall;
+    let lowest = fall.map(|(part, step)| format!("; lowest {part:.3} of the step before, in step {step}"));
+    let text = format!("{now:.3} nats per token in the last step{}", lowest.unwrap_or_default());
+    let is_usual = fall.is_none_or(|(part, _)| part >= ENTROPY_PART);
     let [bound, rate, bonus] =
         ["step_divergence", "optimizer.learning_rate", "settings.entropy_bonus"].map(|key| stage.bounds.key(key));
-    Some(JudgedFigure::judged(part >= ENTROPY_PART, text, || format!("set {bound}, lower {rate}, or raise {bonus}")))
+    Some(JudgedFigure::judged(is_usual, text, || format!("set {bound}, lower {rate}, or raise {bonus}")))
 }
 
 pub(super) fn usual_staleness(stage: &StageFigures) -> String {

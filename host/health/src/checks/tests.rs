@@ -320,8 +320,8 @@ fn skipped_updates_are_found() {
 
 #[test]
 fn steps_far_from_their_bound_are_found_in_both_directions() {
-    let large = after_metric(rl::STEP_DIVERGENCE, |_| 0.1);
-    assert_only(&large, "step-size", "1000.00 times the bound of 0.0001", "lower `stages.rl.optimizer.learning_rate`");
+    let large = after_metric(rl::STEP_DIVERGENCE, |_| 1.0);
+    assert_only(&large, "step-size", "10000.00 times the bound of 0.0001", "lower `stages.rl.optimizer.learning_rate`");
     let small = after_metric(rl::STEP_DIVERGENCE, |_| 1e-9);
     assert_only(&small, "step-size", "1.0e-5 times the bound", "raise `stages.rl.optimizer.learning_rate`");
 }
@@ -355,6 +355,8 @@ fn a_sharp_fall_of_the_entropy_is_found() {
         "`stages.rl.step_divergence`",
     );
     assert_eq!(checks(&after_metric(rl::ENTROPY, |step| 0.9_f64.powi(step as i32))), Vec::<&str>::new());
+    // A policy that imitated demonstrations is sharp, and gets sharper as it succeeds.
+    assert_eq!(checks(&after_metric(rl::ENTROPY, |step| 0.1 / (1 + step) as f64)), Vec::<&str>::new());
 }
 
 #[test]

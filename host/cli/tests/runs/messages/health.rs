@@ -129,12 +129,13 @@ fn truncated_sampling_differs_from_the_recorded_distribution() {
     assert!(!whole.contains(&"divergence-by-position".to_owned()), "{whole:?}");
 }
 
+/// Many epochs make training slower than generation, so that steps wait for it.
 #[test]
 fn overlap_beyond_the_usual_staleness_is_found() {
     let desk = run(&[
-        "stages.rl.steps=16",
+        "stages.rl.steps=14",
         "stages.rl.max_staleness=8",
-        "stages.rl.settings.epochs=16",
+        "stages.rl.settings.epochs=48",
         "limits.reply_tokens=2",
     ]);
     assert_unusual(&desk, &[("staleness", "lower `stages.rl.max_staleness`")]);
