@@ -5,7 +5,7 @@ pub mod tools;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use gymkhana_registry::write_atomically;
@@ -155,8 +155,11 @@ fn artifact(line: &str, own: &Path) -> Option<PathBuf> {
 }
 
 fn has_target(dir: &Path) -> CliResult<()> {
-    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).current_dir(dir).output();
-    let output = output.user_context(RUST_MISSING)?;
+    let mut command = Command::new("rustc");
+    command.args(["--print", "target-libdir", "--target", TARGET]).current_dir(dir).stderr(Stdio::null());
+    let say = |_: &str| {};
+    let wait = wait_for(&command, &say);
+    let output = output(&mut command, &wait).user_context(RUST_MISSING)?.map_err(|silent| late(&silent, dir))?;
     if Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir() {
         return Ok(());
     }

@@ -1,12 +1,12 @@
 //! Programs that test and build a plugin's folder: cargo, Python, Node.js.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::{fs, io};
 
 use gymkhana_orchestration::code_cache;
 
-use super::BuildMode;
+use super::{BuildMode, wait_for};
 use crate::args::plugin::Language;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::folder::PluginFolder;
@@ -31,11 +31,18 @@ pub const PYTHON_MISSING: &str =
 /// Message about a missing Node.js.
 pub const NODE_MISSING: &str = "Node.js is not installed\nhint: on Debian or Ubuntu run `apt-get install nodejs npm`";
 
+/// Status of a program that says whether it is there. It may be installed first, as by rustup.
+fn probed(command: &mut Command) -> io::Result<ExitStatus> {
+    let say = |_: &str| {};
+    let wait = wait_for(command, &say);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    wait.end(&mut child)?.map_err(io::Error::other)
+}
+
 /// cargo, run in a folder.
 pub fn cargo(dir: &Path) -> CliResult<Command> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let probe = Command::new(&program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    probe.user_context(RUST_MISSING)?;
+    probed(Command::new(&program).arg("--version")).user_context(RUST_MISSING)?;
     let mut command = Command::new(program);
     command.current_dir(dir);
     Ok(command)
@@ -67,8 +74,8 @@ impl<'a> Interpreter<'a> {
         } else {
             (&["--version"][..], NODE_MISSING)
         };
-        let probe = found.command().args(probe).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if probe.user_context(missing)?.success() || !is_python {
+        let probe = probed(found.command().args(probe)).user_context(missing)?;
+        if probe.success() || !is_python {
             return Ok(found);
         }
         Err(CliError::user(format!(
