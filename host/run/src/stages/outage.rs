@@ -50,7 +50,7 @@ impl TrainingRun {
         weight_sync::check(&self.seats)
     }
 
-    /// Counts the failures of a batch, waits, and gives the server its weights again, since it may have been started anew.
+    /// Counts the failures of a batch, waits, and gives the server its weights again, since it may have been started again.
     /// `what` names the batch.
     pub(super) async fn wait_for_recovery(
         &mut self,
