@@ -106,7 +106,7 @@ pub struct JsonClient {
     on_status: StatusSink,
     /// Whether the last request failed; the change is reported once.
     down: AtomicBool,
-    /// Whether a connection failed since the last look.
+    /// Whether an attempt failed in a passing way since the last look.
     interrupted: AtomicBool,
 }
 
@@ -132,7 +132,8 @@ impl JsonClient {
         &self.url
     }
 
-    /// Whether a request got no answer since the last call of this method: the server may have been started again.
+    /// Whether an attempt failed in a passing way since the last call of this method: without an answer, or with a broken
+    /// or busy one. The server may have been started again.
     pub fn take_interruption(&self) -> bool {
         self.interrupted.swap(false, Ordering::Relaxed)
     }
@@ -193,10 +194,14 @@ impl JsonClient {
         let url = format!("{}{path}", self.url.as_str().trim_end_matches('/'));
         let attempt = || async {
             let attempt = self.attempt(path, request(url.clone()), &read);
-            within(Counterpart::PolicyServer, policy.timeout, attempt).await.unwrap_or_else(|_| {
+            let answer = within(Counterpart::PolicyServer, policy.timeout, attempt).await.unwrap_or_else(|_| {
                 let seconds = policy.timeout.as_secs_f64();
                 Err(Failed::transient(AttemptFailure::Failed(format!("it did not answer within {seconds} s"))))
-            })
+            });
+            if matches!(answer, Err(Failed::Transient { .. })) {
+                self.interrupted.store(true, Ordering::Relaxed);
+            }
+            answer
         };
         let answered = policy.retry.run(attempt, |fault| self.mark_down(fault, policy)).await;
         match answered {
@@ -249,10 +254,7 @@ impl JsonClient {
         };
         let mut response = match request.send().await {
             Ok(response) => response,
-            Err(error) => {
-                self.interrupted.store(true, Ordering::Relaxed);
-                return transient(root_cause(&error));
-            }
+            Err(error) => return transient(root_cause(&error)),
         };
         let status = response.status();
         let pause = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());

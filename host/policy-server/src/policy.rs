@@ -247,7 +247,7 @@ impl ServerPolicy {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether a request got no answer since the last call of this method.
+    /// Whether an attempt failed in a passing way since the last call of this method.
     pub fn take_interruption(&self) -> bool {
         self.api.take_interruption()
     }

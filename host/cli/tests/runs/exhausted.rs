@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS, finish, run_arguments};
 
-/// Mounts a small file system that nobody may write to; false without the right to mount one.
+/// Mounts a small read-only file system; false without the right to mount one.
 fn mount_read_only(folder: &Path) -> bool {
     let mount = |more: &[&str]| Command::new("mount").args(more).arg(folder).output();
     let mounted = mount(&["-t", "tmpfs", "-o", "size=1m,ro", "tmpfs"]);

@@ -304,7 +304,7 @@ async fn a_silent_server_times_out() {
     failed(ask(vec![rule], get(&closed)).await);
 }
 
-/// A listener that accepts no connection: the kernel makes it, and nobody reads the request.
+/// The kernel accepts the connections of a listener whose program reads no request.
 #[tokio::test]
 async fn half_open_and_trickling_servers_end_at_the_bound() {
     let half_open = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -388,7 +388,7 @@ fn surprise_that_differs_from_the_entropy_is_found_by_position() {
     assert_only(&found, "divergence-by-position", text, "`stages.rl.top_k`");
 }
 
-/// The name of a stage is told in a run with several; one outside of the usual range takes precedence over later ones.
+/// A run with several stages shows the name of the stage; one outside of the usual range takes precedence over later ones.
 #[test]
 fn a_stage_outside_of_the_usual_range_comes_first() {
     let text = "[[stages]]\nkind = \"rl\"\nname = \"first\"\n[[stages]]\nkind = \"rl\"\n";

@@ -213,20 +213,22 @@ impl InFlight {
     /// Number of required groups still missing. A group with only dropped episodes is replaced by an oversampled one.
     #[must_use]
     pub fn missing(&self) -> usize {
+        let under_way = self.groups.len() - self.groups.iter().flatten().count();
+        self.required().min(under_way)
+    }
+
+    /// Number of required groups that were not played: those under way, and those with only dropped episodes.
+    fn required(&self) -> usize {
         let usable = |group: &&Vec<EpisodeRecord>| group.iter().any(|record| record.ending != Ending::Dropped);
-        let arrived = self.groups.iter().flatten();
-        let under_way = self.groups.len() - arrived.clone().count();
-        self.awaited.saturating_sub(arrived.filter(usable).count()).min(under_way)
+        self.awaited.saturating_sub(self.groups.iter().flatten().filter(usable).count())
     }
 
     /// Places of required groups of which the infrastructure has lost every episode; none if other groups were played,
     /// unless `server_failed`.
     #[must_use]
     pub fn lost(&self, server_failed: bool) -> Vec<usize> {
-        let is_usable = |group: &Vec<EpisodeRecord>| group.iter().any(|record| record.ending != Ending::Dropped);
         let is_lost = |group: &Vec<EpisodeRecord>| !group.is_empty() && group.iter().all(EpisodeRecord::is_lost);
-        let played = self.groups.iter().flatten().filter(|group| is_usable(group)).count();
-        let required = self.awaited.saturating_sub(played);
+        let required = self.required();
         if required == 0 || !(server_failed || required == self.awaited) {
             return vec![];
         }

@@ -120,7 +120,7 @@ pub(crate) async fn push_first(seats: &SeatPolicies, run: &Path) -> RunResult<()
     pushed.and(removed)
 }
 
-/// Compares the server with the trainer again if a request got no answer: a server that was started again computes with
+/// Compares the server with the trainer again if an attempt failed in a passing way: a server that was started again computes with
 /// the weights of its start.
 pub(crate) async fn check_interrupted(seats: &SeatPolicies) -> RunResult<()> {
     let (Some(server), Some(policy)) = (seats.server(), seats.policy().own()) else { return Ok(()) };

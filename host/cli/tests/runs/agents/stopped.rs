@@ -32,7 +32,7 @@ fn a_stopped_program_ends_at_its_limit() {
     }
 }
 
-/// A stopped process holds its locks: nobody else writes to its folder, and it goes on.
+/// A stopped process holds its locks: no other process writes to its folder, and it continues.
 #[test]
 fn a_stopped_run_keeps_its_folder() {
     let desk = Desk::with_run_file(RUN).with_file("agent.py", AGENT);

@@ -120,6 +120,6 @@ fn a_server_that_refuses_ends_the_run_at_once() {
     desk.write("run.toml", served(RUN, &peer.url(), "vllm"));
     peer.die_after(10);
     peer.always(Some(Mischief::Status(401, "")));
-    let told = desk.run(WORD_PROBLEMS, &[]).mistake("a key that is no longer valid");
+    let told = desk.run(WORD_PROBLEMS, &[]).mistake("a revoked key");
     assert!(told.contains("refused with 401") && told.contains("--resume") && !told.contains("next attempt"), "{told}");
 }
