@@ -19,6 +19,12 @@ pub use child::{ChildWait, output};
 pub use counterpart::Counterpart;
 pub use reminder::{Reminder, reminding};
 
+/// Locks, atomics and threads of the standard library. `tests/interleavings` has its model checker's in their place.
+pub mod sync {
+    pub use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic};
+    pub use std::thread;
+}
+
 /// A counterpart that did not answer within the bound of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{} did not answer for {} s", counterpart.name(), subject(.named), .waited.as_secs_f64())]

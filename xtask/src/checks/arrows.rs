@@ -45,7 +45,7 @@ const ALLOWED: [Allowed; 57] = [
         &["record", "registry", "rules", "sandbox", "driver", "policy", "chat", "nearest", "algorithm", "waits"],
     ),
     ("gateway", &["http", "keeper", "record", "policy", "chat", "driver", "rollout", "waits"]),
-    ("trainer", &["algorithm", "record", "policy"]),
+    ("trainer", &["algorithm", "record", "policy", "waits"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
     ("tinker", &["record", "policy", "algorithm", "net", "waits"]),
     ("gguf", &[]),

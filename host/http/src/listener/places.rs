@@ -10,11 +10,11 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gymkhana_waits::pulse;
+use gymkhana_waits::sync::atomic::{AtomicU64, Ordering};
+use gymkhana_waits::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -3,10 +3,10 @@
 //! A wait is bounded. Episodes that hold much can wait for one that cannot end without them, such as another one of their
 //! group, and a run must not stop for that.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use gymkhana_waits::sync::Arc;
+use gymkhana_waits::sync::atomic::{AtomicU64, Ordering};
 use gymkhana_waits::{Counterpart, within};
 use tokio::sync::Notify;
 

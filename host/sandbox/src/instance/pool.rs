@@ -3,11 +3,11 @@
 //! Past `vm.max_map_count` the process aborts inside `malloc` without a catchable error. The pool size is therefore
 //! computed from that number, and a start that exceeds it waits for a permit.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gymkhana_record::FailureKind;
+use gymkhana_waits::sync::Arc;
+use gymkhana_waits::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use gymkhana_waits::{Counterpart, within};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 

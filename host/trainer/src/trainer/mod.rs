@@ -4,19 +4,17 @@
 //! same time in sequence as in parallel. One thread therefore does both: it handles messages, and between them
 //! generates the next token of every running conversation. A training step runs between two such tokens.
 
+mod thread;
 mod worker;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
 use gymkhana_record::step_metrics::{rl, sft};
 use gymkhana_record::{EpisodeRecord, Sampled, Segment, StepMetrics};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::engine::WaitingRequest;
 use crate::learner::{Batch, Learner, RlData, Weighted, check_segment, demonstration_sequences, imitated_sequences};
@@ -27,36 +25,15 @@ use crate::{
     Footprint, ModelConfig, ModelFiles, RlSettings, SettingError, SftSettings, StageModels, TinyModel, TrainerError,
     TrainerSettings, device, tiny,
 };
+use thread::OwnerThread;
 use worker::{HandleView, ModelThread, TrainerMessage};
 
 /// A model in training: generates as a [`Policy`], and learns. Clones of the handle share the model. Dropping the last
 /// handle waits until the thread has ended.
 #[derive(Clone)]
 pub struct Trainer {
-    thread: Arc<Thread>,
-    queue: Arc<Semaphore>,
-    gone: Arc<OnceLock<String>>,
+    thread: OwnerThread<TrainerMessage>,
     shared: HandleView,
-}
-
-/// Shared by all handles: dropping the last one stops the thread and waits for it, because a process that exits while
-/// libtorch computes would destroy libtorch's globals in use.
-struct Thread {
-    messages: UnboundedSender<TrainerMessage>,
-    /// Declared last: the thread ends once every sender is dropped.
-    _joined: Joined,
-}
-
-/// Waits for its thread when dropped.
-struct Joined(Option<JoinHandle<()>>);
-
-impl Drop for Joined {
-    fn drop(&mut self) {
-        if let Some(handle) = self.0.take() {
-            // A panic's message is kept in `gone`.
-            let _ = handle.join();
-        }
-    }
 }
 
 impl std::fmt::Debug for Trainer {
@@ -102,20 +79,14 @@ impl Trainer {
         settings: &TrainerSettings,
         open: impl FnOnce(&TrainerSettings) -> Result<OpenedCheckpoint, TrainerError> + Send + 'static,
     ) -> Result<Self, TrainerError> {
-        let (messages, receiver) = unbounded_channel();
         let (opened, answer) = std::sync::mpsc::sync_channel(1);
-        let gone = Arc::new(OnceLock::new());
-        let handle = std::thread::Builder::new()
-            .name("torch".to_owned())
-            .spawn({
-                let (settings, gone) = (settings.clone(), Arc::clone(&gone));
-                move || worker::run(open, settings, &opened, receiver, &gone)
-            })
+        let (queue, settings) = (settings.queue, settings.clone());
+        let body = move |receiver, gone: &_| worker::run(open, settings, &opened, receiver, gone);
+        let thread = OwnerThread::start("torch", queue, body)
             .map_err(|error| TrainerError::Gone(format!("it could not be started: {error}")))?;
-        let thread = Arc::new(Thread { messages, _joined: Joined(Some(handle)) });
         let panicked = |_| TrainerError::Gone("it panicked while it opened the model".to_owned());
         let shared = answer.recv().map_err(panicked)??;
-        Ok(Self { thread, queue: Arc::new(Semaphore::new(settings.queue)), gone, shared })
+        Ok(Self { thread, shared })
     }
 
     /// Position passed to [`Trainer::save`]; `None` unless opened from a checkpoint.
@@ -327,17 +298,17 @@ impl Trainer {
         &self,
         job: impl FnOnce(&mut ModelThread) -> Result<T, TrainerError> + Send + 'static,
     ) -> Result<T, TrainerError> {
-        let (reply, answer) = oneshot::channel();
-        let message = TrainerMessage::Run(Box::new(move |worker| {
-            // The requester may have disconnected; this is not an error.
-            let _ = reply.send(job(worker));
-        }));
-        self.thread.messages.send(message).map_err(|_| self.gone())?;
-        answer.await.map_err(|_| self.gone())?
+        let message = |reply: oneshot::Sender<_>| {
+            TrainerMessage::Run(Box::new(move |worker| {
+                // The requester may have disconnected; this is not an error.
+                let _ = reply.send(job(worker));
+            }))
+        };
+        self.thread.ask(message).await.ok_or_else(|| self.gone())?
     }
 
     fn gone(&self) -> TrainerError {
-        TrainerError::Gone(self.gone.get().cloned().unwrap_or_else(|| "it ended".to_owned()))
+        TrainerError::Gone(self.thread.reason())
     }
 
     fn check_tokens(&self, tokens: &[u32], most: usize) -> Result<(), PolicyError> {
@@ -356,11 +327,7 @@ impl Trainer {
         &self,
         message: impl FnOnce(oneshot::Sender<Result<T, PolicyError>>, OwnedSemaphorePermit) -> TrainerMessage,
     ) -> Result<T, PolicyError> {
-        let gone = || PolicyError::from(self.gone());
-        let permit = Arc::clone(&self.queue).acquire_owned().await.map_err(|_| gone())?;
-        let (reply, answer) = oneshot::channel();
-        self.thread.messages.send(message(reply, permit)).map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        self.thread.ask_in_turn(message).await.ok_or_else(|| PolicyError::from(self.gone()))?
     }
 }
 
@@ -389,8 +356,7 @@ impl Policy for Trainer {
     }
 
     fn release(&self, conversation: Conversation) {
-        // If the thread has ended, there is nothing to release.
-        let _ = self.thread.messages.send(TrainerMessage::Release(conversation));
+        self.thread.tell(TrainerMessage::Release(conversation));
     }
 
     fn context(&self) -> usize {

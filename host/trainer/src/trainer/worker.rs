@@ -4,15 +4,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::Duration;
 
 use gymkhana_policy::{Conversation, PolicyError, ScoreRequest};
 use gymkhana_record::Sampled;
 use tch::TchError;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::thread::{Work, serve};
 use crate::engine::{Engine, WaitingRequest};
 use crate::error::chain;
 use crate::learner::Learner;
@@ -74,7 +74,7 @@ pub(super) fn run(
         }
     };
     let _ = opened.send(Ok(worker.shared.clone()));
-    let reason = match catch_unwind(AssertUnwindSafe(|| worker.serve(&mut receiver))) {
+    let reason = match catch_unwind(AssertUnwindSafe(|| serve(&mut worker, &mut receiver))) {
         Ok(Ok(())) => "it was shut down".to_owned(),
         Ok(Err(error)) => chain(&TrainerError::torch("generated")(error)),
         Err(panic) => {
@@ -103,27 +103,27 @@ impl ModelThread {
         Ok(Self { engine: Engine::new(&model, &settings, context, weight_version)?, model, learner, shared, settings })
     }
 
-    fn serve(&mut self, receiver: &mut UnboundedReceiver<TrainerMessage>) -> Result<(), TchError> {
-        loop {
-            if !self.engine.has_work() {
-                let since = Instant::now();
-                let message = receiver.blocking_recv();
-                let idle = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                self.shared.idle.fetch_add(idle, Ordering::Relaxed);
-                match message {
-                    Some(message) => self.take(message),
-                    None => return Ok(()),
-                }
-            }
-            loop {
-                match receiver.try_recv() {
-                    Ok(message) => self.take(message),
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => return Ok(()),
-                }
-            }
-            self.engine.step(&self.model)?;
+    /// Exchanges the weights and their average, if the other ones are in use.
+    pub(super) fn use_average(&mut self, average: bool) -> Result<(), TrainerError> {
+        if self.learner.average.exchange(&mut self.model, average)? {
+            self.engine.update(&self.model, self.shared.version.load(Ordering::Acquire));
         }
+        Ok(())
+    }
+
+    pub(super) fn publish_weights(&mut self) {
+        let version = self.shared.version.load(Ordering::Acquire) + 1;
+        self.shared.version.store(version, Ordering::Release);
+        self.engine.update(&self.model, version);
+    }
+}
+
+impl Work for ModelThread {
+    type Message = TrainerMessage;
+    type Error = TchError;
+
+    fn has_work(&self) -> bool {
+        self.engine.has_work()
     }
 
     fn take(&mut self, message: TrainerMessage) {
@@ -139,17 +139,11 @@ impl ModelThread {
         }
     }
 
-    /// Exchanges the weights and their average, if the other ones are in use.
-    pub(super) fn use_average(&mut self, average: bool) -> Result<(), TrainerError> {
-        if self.learner.average.exchange(&mut self.model, average)? {
-            self.engine.update(&self.model, self.shared.version.load(Ordering::Acquire));
-        }
-        Ok(())
+    fn step(&mut self) -> Result<(), TchError> {
+        self.engine.step(&self.model)
     }
 
-    pub(super) fn publish_weights(&mut self) {
-        let version = self.shared.version.load(Ordering::Acquire) + 1;
-        self.shared.version.store(version, Ordering::Release);
-        self.engine.update(&self.model, version);
+    fn idled(&self, time: Duration) {
+        self.shared.idle.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }

@@ -1,5 +1,6 @@
 //! A worker: takes the runs and servers of the bus one after the other, and plays their groups and episodes.
 
+mod ends;
 mod hosting;
 mod open;
 mod play;

@@ -17,7 +17,8 @@ use gymkhana_store::encode_episodes;
 use gymkhana_waits::{Counterpart, within};
 use tokio::sync::watch;
 
-use super::policy::{BusPolicy, Ends};
+use super::ends::{Ends, until_ended};
+use super::policy::BusPolicy;
 use super::session::WorkerSession;
 use crate::description::SeatKind;
 use crate::limits::{MAX_DELIVERIES, cut_reason};
@@ -251,16 +252,6 @@ impl WorkerSession {
             SendOutcome::Answered(verdict) => serde_json::from_slice(&verdict).ok(),
             SendOutcome::Unreachable | SendOutcome::Silent | SendOutcome::TooLarge => None,
         })
-    }
-}
-
-/// The reason for which a job ends, when it does.
-async fn until_ended(mut ended: watch::Receiver<Option<Ends>>, mut leaves: watch::Receiver<bool>) -> Ends {
-    let told = async { ended.wait_for(Option::is_some).await.ok().and_then(|why| *why) };
-    let leaves = async { leaves.wait_for(|leaves| *leaves).await.is_ok() };
-    tokio::select! {
-        why = told => why.unwrap_or(Ends::Leaves),
-        _ = leaves => Ends::Leaves,
     }
 }
 

@@ -12,7 +12,8 @@ use gymkhana_waits::{Counterpart, within};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::messages::{PolicyAnswer, PolicyCall, PolicyCallRefusal, PolicyRequest, decode, encode};
+use super::ends::{Ends, end};
+use crate::messages::{PolicyAnswer, PolicyCall, PolicyRequest, decode, encode};
 use crate::reply::{OwnerConnection, SendOutcome};
 use crate::signature::Signer;
 use crate::signed::encode_signed;
@@ -21,19 +22,6 @@ use crate::signed::encode_signed;
 const REPEAT: Duration = Duration::from_secs(5);
 /// Time between two tries while the trainer or the bus is away.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
-
-/// The reason for which a job ends without a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
-    /// The trainer has a result, or gave it up: it needs no further worker.
-    Settled,
-    /// Another worker has it.
-    Superseded,
-    /// This worker leaves: another one may have it.
-    Leaves,
-    /// The trainer refused a call of it.
-    Refused(PolicyCallRefusal),
-}
 
 /// Time in which a release is repeated until the trainer has acknowledged it.
 const RELEASED: Duration = Duration::from_secs(600);
@@ -94,12 +82,6 @@ impl BusPolicy {
             }
         })
     }
-}
-
-/// Ends the job, which drops the episode that waits here.
-async fn end<T>(ends: &watch::Sender<Option<Ends>>, why: Ends) -> T {
-    ends.send_replace(Some(why));
-    std::future::pending().await
 }
 
 /// The trainer's answer to a call.

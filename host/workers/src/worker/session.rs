@@ -20,8 +20,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::WorkerSettings;
+use super::ends::Ends;
 use super::open::{fetched, open};
-use super::policy::{Caller, Ends};
+use super::policy::Caller;
 use super::watch::{Over, Watch};
 use crate::bus::{Bus, Names, RunKey};
 use crate::description::{Description, Versions};
