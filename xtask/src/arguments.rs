@@ -46,6 +46,9 @@ pub enum Command {
         /// Also compare with other programs; a name runs that comparison only
         #[arg(long, value_name = "NAME", num_args = 0..=1)]
         reference: Option<Option<Reference>>,
+        /// Length of `workers` and `soak`
+        #[arg(long, value_name = "N", requires = "reference")]
+        minutes: Option<u64>,
         /// Repeat test programs that passed and have not changed
         #[arg(long)]
         again: bool,
@@ -210,14 +213,20 @@ mod tests {
     #[test]
     fn commands_are_parsed() {
         assert_eq!(parsed("setup").unwrap(), Command::Setup);
-        let test = |reference| Command::Test { crates: vec![], reference, again: false };
+        let test = |reference| Command::Test { crates: vec![], reference, minutes: None, again: false };
         assert_eq!(parsed("test").unwrap(), test(None));
         assert_eq!(parsed("test --reference").unwrap(), test(Some(None)));
+        let reference = Some(Some(Reference::Soak));
+        let soak = Command::Test { crates: vec![], reference, minutes: Some(20), again: false };
+        assert_eq!(parsed("test --reference soak --minutes 20").unwrap(), soak);
         assert_eq!(parsed("test --reference vllm").unwrap(), test(Some(Some(Reference::Vllm))));
         assert_eq!(parsed("test --reference pretrained").unwrap(), test(Some(Some(Reference::Pretrained))));
         assert_eq!(parsed("test --reference python").unwrap(), test(Some(Some(Reference::Python))));
         let crates = vec!["rollout".to_owned(), "store".to_owned()];
-        assert_eq!(parsed("test rollout store").unwrap(), Command::Test { crates, reference: None, again: false });
+        assert_eq!(
+            parsed("test rollout store").unwrap(),
+            Command::Test { crates, reference: None, minutes: None, again: false }
+        );
         assert_eq!(parsed("ci").unwrap(), Command::Ci { part: None, full: false, minutes: None });
         let rest = Command::Ci { part: Some(Part::Rest), full: true, minutes: Some(20) };
         assert_eq!(parsed("ci --part rest --minutes 20 --full").unwrap(), rest);

@@ -65,7 +65,10 @@ pub fn run(workspace: &Workspace, request: Request) -> anyhow::Result<()> {
 
 /// Checks that take seconds.
 fn quick(workspace: &Workspace) -> anyhow::Result<()> {
-    step("format", || run_cargo(workspace, &["fmt", "--all", "--check"]))?;
+    step("format", || {
+        run_cargo(workspace, &["fmt", "--all", "--check"])?;
+        run_cargo(workspace, &["fmt", "--manifest-path", "tests/interleavings/Cargo.toml", "--check"])
+    })?;
     arrows::run(workspace, false)?;
     cycles::run(workspace)?;
     layout::run(workspace)?;

@@ -52,8 +52,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Demo { out, seed, pretrained } => {
             measure::demo::run(&workspace, measure::demo::Start::of(pretrained), out.as_deref(), seed)
         }
-        Command::Test { crates, reference, again } => {
-            test::run(&workspace, &test::Request { crates, again, reference })
+        Command::Test { crates, reference, minutes, again } => {
+            test::run(&workspace, &test::Request { crates, again, reference, minutes })
         }
         Command::Ci { part, full, minutes } => ci::run(&workspace, ci::Request { part, full, minutes }),
         Command::Bench { names, smoke, baselines } => {

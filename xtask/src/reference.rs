@@ -104,10 +104,13 @@ pub enum Reference {
     Pretrained,
     /// Runs of workers with a fault of a worker, the bus or the trainer every few seconds, for half an hour.
     Workers,
+    /// Runs, servers, gateways, agent programs and workers at once, killed and stopped at random moments, for an hour or
+    /// `--minutes`.
+    Soak,
 }
 
 /// Runs one comparison.
-pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
+pub fn run(workspace: &Workspace, reference: Reference, minutes: Option<u64>) -> anyhow::Result<()> {
     match reference {
         Reference::Programs => programs(workspace),
         Reference::Training => training(workspace),
@@ -124,7 +127,14 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Endpoints => endpoints(workspace),
         Reference::Chat => chat(workspace),
         Reference::Pretrained => pretrained(workspace),
-        Reference::Workers => workers(workspace),
+        Reference::Workers => {
+            let seconds = 60 * minutes.unwrap_or(30);
+            step("workers: faults", || timed_test(workspace, "workers::faults", seconds))
+        }
+        Reference::Soak => {
+            let seconds = 60 * minutes.unwrap_or(60);
+            step("soak", || timed_test(workspace, "soak", seconds))
+        }
     }
 }
 
@@ -247,23 +257,11 @@ fn pretrained(workspace: &Workspace) -> anyhow::Result<()> {
     step("pretrained: tutorial", || ignored_tests(workspace, &["commands"], name, ("GYMKHANA_PYTHON", &python)))
 }
 
-/// Repeats the test of faults at random moments.
-fn workers(workspace: &Workspace) -> anyhow::Result<()> {
-    step("workers: faults for half an hour", || {
-        let mut command = cargo();
-        command.args([
-            "test",
-            "--release",
-            "--workspace",
-            "--test",
-            "folders",
-            "workers::faults",
-            "--",
-            "--ignored",
-            "--nocapture",
-        ]);
-        execute(command.env("GYMKHANA_SOAK_SECONDS", "1800").current_dir(&workspace.root))
-    })
+/// Runs an ignored test of `folders` that goes on for a time.
+fn timed_test(workspace: &Workspace, name: &str, seconds: u64) -> anyhow::Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--release", "--workspace", "--test", "folders", name, "--", "--ignored", "--nocapture"]);
+    execute(command.env("GYMKHANA_SOAK_SECONDS", seconds.to_string()).current_dir(&workspace.root))
 }
 
 /// Builds the program that the tests of endpoints start. A build of the workspace shares its crates with the tests.

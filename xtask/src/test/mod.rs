@@ -28,6 +28,8 @@ pub struct Request {
     pub again: bool,
     /// Comparisons with other programs: all of the default ones, or one alone.
     pub reference: Option<Option<Reference>>,
+    /// Length of a comparison that goes on for a time.
+    pub minutes: Option<u64>,
 }
 
 /// Sets up and runs the tests. Prints a summary, also after a failure.
@@ -35,8 +37,8 @@ pub fn run(workspace: &Workspace, request: &Request) -> anyhow::Result<()> {
     let start = Instant::now();
     let done = match &request.reference {
         None => tests(workspace, request),
-        Some(None) => tests(workspace, request).and_then(|()| reference::run(workspace, Reference::Programs)),
-        Some(Some(one)) => setup::run(workspace).and_then(|()| reference::run(workspace, *one)),
+        Some(None) => tests(workspace, request).and_then(|()| reference::run(workspace, Reference::Programs, None)),
+        Some(Some(one)) => setup::run(workspace).and_then(|()| reference::run(workspace, *one, request.minutes)),
     };
     print_summary(start);
     done
@@ -68,9 +70,10 @@ fn all(workspace: &Workspace, again: bool) -> anyhow::Result<()> {
     both(build, || setup::registry::run_for_tests(workspace))?;
     // Every part runs, so that the summary names everything that fails.
     let rust = run_programs(workspace, &[], again);
+    let interleavings = step("interleavings", || run_interleavings(workspace));
     let documented = step("tests in documentation", || run_documented(workspace));
     let python = python_package::test(workspace);
-    rust.and(documented).and(python)
+    rust.and(interleavings).and(documented).and(python)
 }
 
 /// Builds and runs the test programs of these packages, or all.
@@ -82,6 +85,14 @@ fn run_programs(workspace: &Workspace, packages: &[&str], again: bool) -> anyhow
         Passed::in_file(workspace.target.join("passed-tests.json"), inputs(workspace)?)
     };
     step("tests", || runner::run(programs, &workspace.target.join("test-logs"), &passed))
+}
+
+/// Searches queues and locks for deadlocks. The model checker has a lock of its own, since it asks for features that would
+/// compile the programs again.
+fn run_interleavings(workspace: &Workspace) -> anyhow::Result<()> {
+    let target = workspace.target.join("interleavings").display().to_string();
+    let manifest = ["--manifest-path", "tests/interleavings/Cargo.toml", "--target-dir", &target];
+    run_cargo(workspace, &[&["test", "--release", "--locked"], &manifest[..]].concat())
 }
 
 /// Digest of what test programs read besides themselves: components, the host's programs, and all files of the repository

@@ -60,20 +60,7 @@ impl Gateway {
 
     /// Sends a request and returns the status and the body.
     pub fn ask(&self, method: &str, path: &str, key: &str, body: &Json) -> (u16, Json) {
-        let mut stream = TcpStream::connect(&self.address).expect("the gateway listens");
-        let body = body.to_string();
-        let accept = "application/json, text/event-stream";
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             accept: {accept}\r\nauthorization: Bearer {key}\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        write!(stream, "{head}{body}").expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        let status = head.split_whitespace().nth(1).expect("a status").parse().expect("a number");
-        (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}")))
+        ask(&self.address, method, path, key, body).expect("an answer")
     }
 
     /// Opens a session.
@@ -100,6 +87,16 @@ impl Gateway {
         fill(&self.child, is_full);
     }
 
+    /// Sends it a signal.
+    pub fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+    }
+
+    /// Id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it as `kill -9` does.
     pub fn kill(mut self) {
         self.child.kill().expect("it runs");
@@ -107,7 +104,7 @@ impl Gateway {
     }
 
     pub fn end(mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
+        self.send(Signal::TERM);
         let mut rest = String::new();
         self.errors.read_to_string(&mut rest).expect("the rest");
         assert!(self.child.wait().expect("it ended").success(), "{rest}");
@@ -121,4 +118,29 @@ pub struct Session {
     pub close: String,
     pub key: String,
     pub episode: String,
+}
+
+/// Writes the file of a gateway with `more` in front of its policy: the model in `model`, at a server.
+pub fn write_file(desk: &Desk, more: &str, url: &str) {
+    let server = format!("{{ url = \"{url}\", protocol = \"vllm\", name = \"tiny\", retries = 1 }}");
+    let policy = format!("[policy]\ncheckpoint = \"model\"\nserver = {server}\n");
+    desk.write("gateway.toml", format!("{more}\n{policy}"));
+}
+
+/// Sends a request to a server; returns the status and the body. `None` without a whole answer.
+pub fn ask(address: &str, method: &str, path: &str, key: &str, body: &Json) -> Option<(u16, Json)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let body = body.to_string();
+    let accept = "application/json, text/event-stream";
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         accept: {accept}\r\nauthorization: Bearer {key}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    write!(stream, "{head}{body}").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split_whitespace().nth(1)?.parse().ok()?;
+    Some((status, serde_json::from_str(body).ok()?))
 }

@@ -34,7 +34,7 @@ pub fn resume(desk: &Desk, plugins: &'static str) -> Outcome {
 }
 
 /// Arguments that start the run, or resume it if it has started.
-fn again(desk: &Desk, plugins: &'static str) -> Vec<&'static str> {
+pub fn again(desk: &Desk, plugins: &'static str) -> Vec<&'static str> {
     let begun = desk.path("out/run.toml").exists();
     run_arguments(plugins, if begun { &["--resume"] } else { &[] })
 }
@@ -68,6 +68,19 @@ impl Signalled {
 
     pub fn is_running(&mut self) -> bool {
         self.0.try_wait().expect("the process can be asked").is_none()
+    }
+
+    /// Waits; returns whether the run has not ended meanwhile.
+    pub fn lives_for(&mut self, time: Duration) -> bool {
+        let since = Instant::now();
+        while self.is_running() {
+            let left = time.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(10)));
+        }
+        false
     }
 
     /// Sends a signal by its name, such as `INT`.

@@ -1,6 +1,7 @@
 //! Runs the binary `host` as a user does: in its own folder, checking exit code, output and files only.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod agents;
 pub mod bus;
 pub mod gateway;
 pub mod hub;

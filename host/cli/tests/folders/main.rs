@@ -8,7 +8,10 @@ mod determinism;
 mod failures;
 mod metrics;
 mod page;
+#[path = "../../../../tests/tests/peer/mod.rs"]
+mod peer;
 mod reference;
 mod rescore;
+mod soak;
 mod trace;
 mod workers;

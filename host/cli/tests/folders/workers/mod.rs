@@ -23,7 +23,7 @@ use crate::determinism::Essence;
 /// Lines of metrics after which the stage of reinforcement learning has begun: five steps of demonstrations, and one.
 const LEARNS: usize = 6;
 
-fn undisturbed() -> Essence {
+pub fn undisturbed() -> Essence {
     let desk = Desk::deterministic(5);
     desk.run(WORD_PROBLEMS, &[]).succeeded();
     Essence::of(&desk)
@@ -193,13 +193,13 @@ fn mistakes_are_refused() {
 /// Most faults of a run, so that it ends.
 const MAX_FAULTS: u32 = 12;
 
-/// Plays one run and disturbs it at random moments.
-fn disturb(expected: &Essence, moments: &mut Stream) {
+/// Plays one run and disturbs it at random moments. Returns the faults.
+pub fn disturb(expected: &Essence, moments: &mut Stream) -> Vec<&'static str> {
     let (mut bus, desk) = (Bus::start(), Desk::deterministic(5));
     let any = |bus: &Bus| Signalled::start(&desk, &["worker", &bus.url(), "--cache", "cache", "--groups", "2"]);
     let mut trainer = run_or_resume(&desk, &bus);
     let mut workers: Vec<Signalled> = (0..3).map(|_| any(&bus)).collect();
-    let mut faults = String::new();
+    let mut faults = Vec::new();
     for _ in 0..MAX_FAULTS {
         std::thread::sleep(Duration::from_millis(300 + moments.below(1_500)));
         if !trainer.is_running() {
@@ -207,7 +207,7 @@ fn disturb(expected: &Essence, moments: &mut Stream) {
         }
         let chosen = moments.below(3) as usize;
         let fault = moments.below(6);
-        faults.push_str(["kill ", "stop ", "bus ", "empty-bus ", "trainer ", "leave "][fault as usize]);
+        faults.push(["kill", "stop", "bus", "empty-bus", "trainer", "leave"][fault as usize]);
         match fault {
             0 | 5 => {
                 let gone = std::mem::replace(&mut workers[chosen], any(&bus));
@@ -236,16 +236,17 @@ fn disturb(expected: &Essence, moments: &mut Stream) {
     while is_too_early(&outcome) {
         outcome = run_or_resume(&desk, &bus).end();
     }
-    assert_eq!(outcome.code, Some(0), "{faults}: {outcome:?}");
+    assert_eq!(outcome.code, Some(0), "{faults:?}: {outcome:?}");
     for worker in workers {
         worker.send("TERM");
         let worker = worker.end();
         // A signal that comes before the program handles signals ends it.
         let has_just_begun = worker.code.is_none() && worker.talk.is_empty();
-        assert!(worker.code == Some(0) || has_just_begun || is_too_early(&worker), "{faults}: {worker:?}");
+        assert!(worker.code == Some(0) || has_just_begun || is_too_early(&worker), "{faults:?}: {worker:?}");
     }
     expected.assert_same(&Essence::of(&desk));
     assert_each_stored_once(&desk.path("out"));
+    faults
 }
 
 /// No episode is lost or counted twice. `GYMKHANA_SOAK_SECONDS` repeats the run with other faults for that long.

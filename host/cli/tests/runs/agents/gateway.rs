@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use crate::common::gateway::{Gateway, Session};
+use crate::common::gateway::{Gateway, Session, write_file};
 use crate::common::{Desk, episodes};
 use crate::peer::{Mischief, Peer, write_model};
 use gymkhana_policy_server::Protocol;
@@ -20,9 +20,7 @@ pub fn desk(more: &str) -> (Desk, Peer) {
     let desk = Desk::new();
     write_model(2, &desk.path("model"));
     let peer = Peer::start(Protocol::Vllm, &desk.path("model"));
-    let server = format!("{{ url = \"{}\", protocol = \"vllm\", name = \"tiny\", retries = 1 }}", peer.url());
-    let policy = format!("[policy]\ncheckpoint = \"model\"\nserver = {server}\n");
-    desk.write("gateway.toml", format!("{more}\n{policy}"));
+    write_file(&desk, more, &peer.url());
     (desk, peer)
 }
 
