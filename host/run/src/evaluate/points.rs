@@ -47,9 +47,10 @@ struct DecodingRates {
 }
 
 impl Rates {
+    /// Figures of these episodes without those that the infrastructure failed.
     fn of<'a>(records: impl Iterator<Item = &'a EpisodeRecord>, own_seats: &[u32]) -> Self {
         let mut counts: BTreeMap<Option<&str>, (usize, f64, usize)> = BTreeMap::new();
-        for record in records {
+        for record in records.filter(|record| record.ending != Ending::Dropped) {
             let reward: f64 = own_seats.iter().map(|seat| reward_of(record, *seat)).sum();
             let own = counts.entry(record.environment.as_deref()).or_default();
             *own = (own.0 + usize::from(record.success), own.1 + reward, own.2 + 1);
@@ -270,6 +271,15 @@ mod tests {
             rewards: rewards.to_vec(),
             ..EpisodeRecord::new(id, task, Seed(0), Ending::Terminated)
         }
+    }
+
+    /// One of two episodes is solved; a third was lost to the infrastructure.
+    #[test]
+    fn lost_episodes_are_absent() {
+        let lost = EpisodeRecord { ending: Ending::Dropped, rewards: vec![], ..record("lake", false, [0.0; 2]) };
+        let played = [record("lake", true, [0.0, 3.0]), lost.clone(), record("lake", false, [0.0, 1.0])];
+        assert_eq!(Rates::of(played.iter(), &[1]).total, Some(Rate { success: 0.5, reward: 2.0 }));
+        assert_eq!(Rates::of([lost].iter(), &[1]), Rates::default());
     }
 
     /// The policy plays the second seat. Rewards of the lake: 3 and 1; of all: 3, 1 and 8.
