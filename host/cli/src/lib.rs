@@ -15,6 +15,8 @@ pub mod doctor;
 pub mod environment_block;
 pub mod error;
 mod escape;
+pub mod evidence;
+pub mod failures;
 #[cfg(feature = "full")]
 mod init;
 mod launch;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use gymkhana_waits::Counterpart;
 
-use table::{AfterWait, BoundOfWait, Evidence, TABLE, WaitRow};
+use table::{AfterWait, BoundOfWait, TABLE, WaitRow};
 
 const INTRODUCTION: &str = "# Waits
 
@@ -32,7 +32,7 @@ pub fn waits_page() -> String {
         for row in TABLE.iter().filter(|row| row.counterpart == counterpart) {
             let WaitRow { what, bound, after, evidence, .. } = row;
             let _ =
-                writeln!(page, "| {what} | {} | {} | {} |", shown_bound(bound), shown_after(after), shown(evidence));
+                writeln!(page, "| {what} | {} | {} | {} |", shown_bound(bound), shown_after(after), evidence.shown());
         }
     }
     page
@@ -62,13 +62,6 @@ fn shown_after(after: &AfterWait) -> String {
         AfterWait::Retried(text) => format!("asks again: {text}"),
         AfterWait::Fails(text) => format!("fails: {text}"),
         AfterWait::Ends(code, text) => format!("ends with code {code}: {text}"),
-    }
-}
-
-fn shown(evidence: &Evidence) -> String {
-    match evidence {
-        Evidence::Test(_, name) => format!("`{name}`"),
-        Evidence::Missing(reason) => format!("none: {reason}"),
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use gymkhana_waits::Counterpart;
 
+use crate::evidence::Evidence;
+
 /// The bound of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoundOfWait {
@@ -30,15 +32,6 @@ pub enum AfterWait {
     Fails(&'static str),
     /// The command ends with this exit code and a hint.
     Ends(u8, &'static str),
-}
-
-/// What shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evidence {
-    /// A test: its file and its name.
-    Test(&'static str, &'static str),
-    /// No test, for this reason.
-    Missing(&'static str),
 }
 
 /// A wait.

@@ -6,6 +6,7 @@ pub mod bus;
 pub mod gateway;
 pub mod hub;
 pub mod killed;
+pub mod model_server;
 pub mod models;
 pub mod namespace;
 pub mod served;

@@ -1,5 +1,6 @@
 //! Whole runs by the binary `host`: what is trained on, with which models, plugins and grants.
 
+mod absence;
 mod agents;
 mod algorithms;
 #[path = "../common/mod.rs"]

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, Turn, each_seat};
 use gymkhana_sdk::{Error, PluginOptions, plugin};
 
-const BEHAVIOURS: [&str; 15] = [
+const BEHAVIOURS: [&str; 16] = [
     "good",
+    "as-told",
     "turns",
     "nan",
     "infinite",
@@ -53,6 +54,12 @@ impl Reward for HostileReward {
             Ok(scores)
         };
         match options.behaviour.as_str() {
+            "as-told" => {
+                let told =
+                    |trajectory: &Trajectory| trajectory.last_message(0).map(|(_, text)| text).unwrap_or_default();
+                group.iter().for_each(|trajectory| obey(told(trajectory).trim()));
+                give(0.0)
+            }
             "turns" => each_seat(group, |trajectory, seat| {
                 let of_seat = |turn: &&Turn| matches!(turn, Turn::Message(message) if message.seat == seat);
                 let turns =
@@ -74,6 +81,23 @@ impl Reward for HostileReward {
             "picky" => Err(Error::invalid("no episode is good enough")),
             _ => give(1.0),
         }
+    }
+}
+
+/// Fails in the way that the message names.
+fn obey(message: &str) {
+    match message {
+        "trap score" => panic!("a panic, as asked"),
+        "loop score" => endless(),
+        "memory score" => take_memory(),
+        _ => {}
+    }
+}
+
+fn take_memory() -> ! {
+    let mut taken: Vec<Vec<u8>> = Vec::new();
+    loop {
+        taken.push(black_box(vec![1; 1 << 20]));
     }
 }
 

@@ -16,9 +16,10 @@ use gymkhana_cli::printer::Printer;
 type ReferencePage = (&'static str, fn() -> String);
 
 /// The generated pages.
-const PAGES: [ReferencePage; 6] = [
+const PAGES: [ReferencePage; 7] = [
     ("cli.md", cli_page),
     ("exit-codes.md", exit_codes_page),
+    ("failures.md", failures_page),
     ("metrics.md", gymkhana_run::metrics_page),
     ("run-file.md", run_file_page),
     ("run-file.schema.json", run_file_schema),
@@ -125,6 +126,10 @@ fn append(page: &mut String, text: &str) {
 
 fn run_file_page() -> String {
     format!("{GENERATED}\n{}", gymkhana_config::run_file_page())
+}
+
+fn failures_page() -> String {
+    format!("{GENERATED}\n{}", gymkhana_cli::failures::failures_page())
 }
 
 fn waits_page() -> String {
