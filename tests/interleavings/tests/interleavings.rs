@@ -1,6 +1,6 @@
 //! Deadlocks and lost wake-ups of queues and locks, searched for in many orders.
 
-use gymkhana_interleavings::models::{rollouts, search, servers, trainer, workers};
+use gymkhana_interleavings::models::{rollouts, search, search_at_random, servers, trainer, workers};
 
 #[test]
 fn the_trainers_thread_answers_every_request() {
@@ -40,4 +40,9 @@ fn jobs_end_once_and_free_their_episodes() {
 #[test]
 fn no_request_in_progress_loses_its_place() {
     search(servers::no_request_in_progress_loses_its_place);
+}
+
+#[test]
+fn sessions_end_with_their_gateway() {
+    search_at_random(servers::sessions_end_with_their_gateway);
 }

@@ -101,3 +101,42 @@ async fn the_end_of_the_gateway_ends_open_sessions() {
     assert_eq!((ended.ending.as_str(), &ended.failures[..]), ("dropped", &["the gateway has ended".to_owned()][..]));
     assert_eq!(control.open(anyone(), SessionRequest::default()).await.unwrap_err().class, ErrorClass::Unavailable);
 }
+
+/// Plays no episode.
+struct Panics;
+
+impl Episodes for Panics {
+    fn next(&self, _wanted: &SessionRequest) -> Result<EpisodeId, ApiError> {
+        Ok(EpisodeId { stage: 0, phase: Phase::Served, step: 0, group: 0, member: 0, attempt: 0 })
+    }
+
+    fn play(&self, _id: EpisodeId, _wanted: SessionRequest) -> BoxFuture<'static, Result<HarnessResult, ApiError>> {
+        Box::pin(async { panic!("as asked") })
+    }
+}
+
+#[tokio::test]
+async fn an_episode_that_panics_frees_its_place() {
+    let limits = ControlLimits { sessions: 1, idle: Duration::from_secs(60) };
+    let control = Arc::new(Control::new(limits, ClientTokens::default()));
+    control.set_episodes(Arc::new(Panics));
+    for _ in 0..2 {
+        let failed = control.open(anyone(), SessionRequest::default()).await.unwrap_err();
+        assert_eq!((failed.class, failed.message.as_str()), (ErrorClass::Policy, "the episode did not start"));
+        control.all_stored().await;
+    }
+}
+
+/// Sessions that no client has closed are among them.
+#[test]
+fn ended_sessions_are_kept_up_to_a_number() {
+    let entry = |result| SessionEntry { client: anyone(), end: None, result: watch::channel(result).1 };
+    let mut state = ControlState { live: 1, ..ControlState::default() };
+    state.insert("open".to_owned(), entry(None));
+    for number in 0..KEPT_RESULTS + 2 {
+        state.insert(number.to_string(), entry(Some(Err(no_session()))));
+    }
+    assert_eq!((state.sessions.len(), state.opened.len()), (KEPT_RESULTS + 1, KEPT_RESULTS + 1));
+    assert!(state.sessions.contains_key("open") && state.sessions.contains_key(&(KEPT_RESULTS + 1).to_string()));
+    assert!(!state.sessions.contains_key("0") && !state.sessions.contains_key("1"));
+}
