@@ -103,6 +103,8 @@ pub struct JsonClient {
     url: Url,
     key: Option<Secret>,
     client: Client,
+    /// What the server is.
+    counterpart: Counterpart,
     on_status: StatusSink,
     /// Whether the last request failed; the change is reported once.
     down: AtomicBool,
@@ -117,13 +119,19 @@ impl std::fmt::Debug for JsonClient {
 }
 
 impl JsonClient {
-    /// Creates a client of the server at `url`, which sends `key` as a bearer token.
+    /// Creates a client of the server at `url`, which sends `key` as a bearer token. Messages name the counterpart.
     ///
     /// # Errors
     /// If the client cannot be set up.
-    pub fn new(url: Url, key: Option<Secret>, on_status: StatusSink) -> Result<Self, ClientError> {
+    pub fn new(
+        url: Url,
+        key: Option<Secret>,
+        counterpart: Counterpart,
+        on_status: StatusSink,
+    ) -> Result<Self, ClientError> {
         let client = checked_client(reachable(&url, key.as_ref()))?;
-        Ok(Self { url, key, client, on_status, down: AtomicBool::new(false), interrupted: AtomicBool::new(false) })
+        let (down, interrupted) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { url, key, client, counterpart, on_status, down, interrupted })
     }
 
     /// URL of the server.
@@ -194,7 +202,7 @@ impl JsonClient {
         let url = format!("{}{path}", self.url.as_str().trim_end_matches('/'));
         let attempt = || async {
             let attempt = self.attempt(path, request(url.clone()), &read);
-            let answer = within(Counterpart::PolicyServer, policy.timeout, attempt).await.unwrap_or_else(|_| {
+            let answer = within(self.counterpart, policy.timeout, attempt).await.unwrap_or_else(|_| {
                 let seconds = policy.timeout.as_secs_f64();
                 Err(Failed::transient(AttemptFailure::Failed(format!("it did not answer within {seconds} s"))))
             });
@@ -224,8 +232,9 @@ impl JsonClient {
         if !self.down.swap(true, Ordering::Relaxed) {
             let RequestPolicy { retry, timeout } = policy;
             (self.on_status)(format!(
-                "waiting for the server at {}: {why}; each request is sent again up to {} times, for about {} s if the \
-                 server refuses at once, and for {} s more each time that it does not answer",
+                "waiting for {} at {}: {why}; each request is sent again up to {} times, for about {} s if the server \
+                 refuses at once, and for {} s more each time that it does not answer",
+                self.counterpart.name(),
                 self.url,
                 retry.retries,
                 retry.delays().as_secs_f64().ceil(),
@@ -236,7 +245,7 @@ impl JsonClient {
 
     fn mark_up(&self) {
         if self.down.swap(false, Ordering::Relaxed) {
-            (self.on_status)(format!("the server at {} answers again", self.url));
+            (self.on_status)(format!("{} at {} answers again", self.counterpart.name(), self.url));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Models of a server, as its list names them.
 
 use gymkhana_net::{JsonClient, RequestPolicy, Secret, StatusSink};
+use gymkhana_waits::Counterpart;
 use serde_json::Value;
 use url::Url;
 
@@ -27,7 +28,7 @@ pub async fn served_models(
     policy: &RequestPolicy,
     on_status: StatusSink,
 ) -> Result<Vec<ServedModel>, ServerError> {
-    list_models(&JsonClient::new(url.clone(), key, on_status)?, url, policy).await
+    list_models(&JsonClient::new(url.clone(), key, Counterpart::PolicyServer, on_status)?, url, policy).await
 }
 
 pub(crate) async fn list_models(

@@ -10,6 +10,7 @@ use gymkhana_policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest, ServerFailure,
 };
 use gymkhana_record::{Sampled, Seed};
+use gymkhana_waits::Counterpart;
 use serde_json::Value;
 use tokio::sync::{RwLock, Semaphore};
 use url::Url;
@@ -92,7 +93,7 @@ impl ServerPolicy {
         on_status: StatusSink,
     ) -> Result<Self, ServerError> {
         let url = settings.url.clone();
-        let api = JsonClient::new(url.clone(), settings.key.clone(), on_status)?;
+        let api = JsonClient::new(url.clone(), settings.key.clone(), Counterpart::PolicyServer, on_status)?;
         let models = list_models(&api, &url, &settings.policy).await?;
         let Some(model) = models.iter().find(|model| model.name == settings.model) else {
             let names = models.iter().take(MAX_NAMED).map(|model| model.name.chars().take(MAX_NAME).collect());

@@ -92,7 +92,7 @@ impl TinkerClient {
     /// If the server does not answer, or lacks the model.
     pub async fn connect(settings: TinkerSettings, on_status: StatusSink) -> Result<Self, TinkerError> {
         let url = settings.url.clone();
-        let http = Arc::new(JsonClient::new(url.clone(), settings.key.clone(), on_status)?);
+        let http = Arc::new(JsonClient::new(url.clone(), settings.key.clone(), Counterpart::Tinker, on_status)?);
         let fault = |doing, fault| {
             let fault = Box::new(fault);
             TinkerError::Fault { url: url.to_string(), doing, fault, fix: CHECK }

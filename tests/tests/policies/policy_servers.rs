@@ -329,7 +329,10 @@ async fn a_hanging_server_is_retried_with_a_status_message() {
     served.generate(request(1, Sampling::at(1.0))).await.expect("a reply at last");
     let messages: Vec<String> = receiver.try_iter().collect();
     assert_eq!(messages.len(), 2, "{messages:?}");
-    assert!(messages[0].contains("waiting for the server at") && messages[0].contains("within 2 s"), "{messages:?}");
+    assert!(
+        messages[0].contains("waiting for the policy server at") && messages[0].contains("within 2 s"),
+        "{messages:?}"
+    );
     assert!(messages[1].contains("answers again"), "{messages:?}");
 }
 

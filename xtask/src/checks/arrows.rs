@@ -46,7 +46,7 @@ const ALLOWED: [Allowed; 57] = [
     ),
     ("gateway", &["http", "keeper", "record", "policy", "chat", "driver", "rollout", "waits"]),
     ("trainer", &["algorithm", "record", "policy", "waits"]),
-    ("policy-server", &["record", "policy", "chat", "net"]),
+    ("policy-server", &["record", "policy", "chat", "net", "waits"]),
     ("tinker", &["record", "policy", "algorithm", "net", "waits"]),
     ("gguf", &[]),
     ("store", &["record", "registry"]),

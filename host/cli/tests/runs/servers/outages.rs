@@ -35,7 +35,7 @@ fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
     let outcome = desk.run(WORD_PROBLEMS, &[]);
     let told = outcome.mistake("a dead server");
     assert!(told.contains(&peer.url()) && told.contains("--resume") && told.contains("failed 2 times"), "{told}");
-    assert!(told.contains("waiting for the server at"), "{told}");
+    assert!(told.contains("waiting for the policy server at"), "{told}");
     for record in desk.episodes().iter().filter(|record| !record.failures.is_empty()) {
         assert_eq!(record.ending, gymkhana_record::Ending::Dropped, "no agent pays for it: {record:?}");
         assert!(record.failures.iter().all(|failure| failure.at == gymkhana_record::Boundary::Model));
@@ -103,7 +103,7 @@ fn tokens_of_a_server_that_was_started_again_are_not_trained_on() {
     let (mut run, lines) = begin(&desk, &peer);
     let mut lines = lines.map(|line| line.expect("a line"));
     peer.die_after(4);
-    assert!(lines.by_ref().any(|line| line.contains("waiting for the server at")));
+    assert!(lines.by_ref().any(|line| line.contains("waiting for the policy server at")));
     peer.restart();
     peer.revive();
     let rest: Vec<String> = lines.collect();
