@@ -3,6 +3,8 @@
 //! A [`StepMetric`] can be created only in this file, so that every value that a run writes has a row with its name,
 //! unit and meaning. `docs/reference/metrics.md` is generated from the rows.
 
+use crate::{Boundary, FailureKind};
+
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepMetric {
@@ -126,6 +128,13 @@ pub mod rl {
     }
 
     rows! {
+        /// Values that the run measures per owner and kind of failures, such as `tool.search.trap`.
+        CAUSE:
+        FAILED_CALLS = "failed_calls", "failures", "failures with this owner and kind, such as `tool.search.trap` or \
+            `model.fault`, in the episodes that the step played, also dropped ones; only with failures";
+    }
+
+    rows! {
         /// Values that the run measures per seat, in environments with several seats.
         SEAT:
         SEAT_REWARD = "reward", "reward", "mean reward of the seat `SEAT`; only in environments with several seats";
@@ -244,6 +253,13 @@ impl StepMetrics {
         self.below(environment)
     }
 
+    /// The values with the owner and the kind of failures before each name, as in `tool.search.trap/failed_calls`.
+    #[must_use]
+    pub fn of_failures(self, at: &Boundary, kind: FailureKind) -> Self {
+        let owner = [Some(at.class()), at.plugin()].into_iter().flatten().collect::<Vec<_>>().join(".");
+        self.below(&format!("{owner}.{kind}"))
+    }
+
     fn below(self, owner: &str) -> Self {
         Self(self.0.into_iter().map(|(name, value)| (format!("{owner}/{name}"), value)).collect())
     }
@@ -282,6 +298,19 @@ impl StepMetrics {
     }
 }
 
+/// Owner and kind of failures in words, such as "tool `search`: trap", of the name of a value that counts them; `None` of
+/// another name.
+#[must_use]
+pub fn failures_of(name: &str) -> Option<String> {
+    let cause = name.strip_suffix(rl::FAILED_CALLS.name)?.strip_suffix('/')?;
+    let (owner, kind) = cause.rsplit_once('.')?;
+    let boundary = match owner.split_once('.') {
+        Some((class, plugin)) => Boundary::of_class(class, plugin),
+        None => Boundary::of_class(owner, ""),
+    };
+    Some(format!("{}: {kind}", boundary?))
+}
+
 /// Whether a step with these values changed the weights of a model. Values that count no updates are those of a change.
 pub fn has_update<'a>(values: &(impl Iterator<Item = (&'a str, f64)> + Clone)) -> bool {
     let of_models = |wanted: StepMetric| {
@@ -314,6 +343,24 @@ mod tests {
             names.dedup();
             assert_eq!(names.len(), count);
         }
+    }
+
+    #[test]
+    fn failures_are_named_by_owner_and_kind() {
+        let named = |at: &Boundary| {
+            let values = StepMetrics::from([(rl::FAILED_CALLS, 2.0)]).of_failures(at, FailureKind::ResultSize);
+            values.iter().map(|(name, _)| name.to_owned()).collect::<String>()
+        };
+        let tool = Boundary::Tool("a.b".to_owned());
+        assert_eq!(named(&tool), "tool.a.b.result-size/failed_calls");
+        let all = [Boundary::Environment("e".to_owned()), tool, Boundary::Reward("r".to_owned())];
+        for at in all.into_iter().chain([Boundary::Agent, Boundary::Model, Boundary::Host]) {
+            assert_eq!(failures_of(&named(&at)), Some(format!("{at}: result-size")));
+        }
+        assert_eq!(
+            (failures_of("failures"), failures_of("lake/failures"), failures_of("x.trap/failed_calls")),
+            (None, None, None)
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gymkhana_driver::TimedCall;
-use gymkhana_record::Boundary;
+use gymkhana_record::{Boundary, Failure, FailureKind};
 
 /// Upper bounds of the buckets of durations, in nanoseconds: from a call inside the sandbox to a training step.
 const TIMES: [u64; 16] = [
@@ -132,7 +132,8 @@ pub struct RolloutMetrics {
     trainer_idle: AtomicU64,
     staleness: Histogram,
     episodes: AtomicU64,
-    failures: [AtomicU64; FAILURES.len()],
+    /// By class of the boundary, then by kind.
+    failures: [[AtomicU64; FailureKind::ALL.len()]; Boundary::CLASSES.len()],
     restarts: [AtomicU64; RestartReason::ALL.len()],
     disabled_marks: AtomicU64,
 }
@@ -159,9 +160,6 @@ impl RestartReason {
         }
     }
 }
-
-/// Names of the boundaries at which failures are counted.
-const FAILURES: [&str; 6] = ["environment", "tool", "reward", "model", "host", "agent"];
 
 impl Default for RolloutMetrics {
     fn default() -> Self {
@@ -196,19 +194,15 @@ impl RolloutMetrics {
         self.staleness.add(u64::from(steps), tokens);
     }
 
-    /// Records the end of an episode with failures at these boundaries.
-    pub fn finished<'a>(&self, failures: impl Iterator<Item = &'a Boundary>) {
+    /// Records the end of an episode with these failures.
+    pub fn finished(&self, failures: &[Failure]) {
         self.episodes.fetch_add(1, Ordering::Relaxed);
-        for at in failures {
-            let place = match at {
-                Boundary::Environment(_) => 0,
-                Boundary::Tool(_) => 1,
-                Boundary::Reward(_) => 2,
-                Boundary::Model => 3,
-                Boundary::Host => 4,
-                Boundary::Agent => 5,
-            };
-            self.failures[place].fetch_add(1, Ordering::Relaxed);
+        for Failure { at, kind, .. } in failures {
+            let class = Boundary::CLASSES.iter().position(|class| *class == at.class());
+            let kind = FailureKind::ALL.iter().position(|known| known == kind);
+            if let Some(count) = class.zip(kind).map(|(class, kind)| &self.failures[class][kind]) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -264,9 +258,12 @@ impl RolloutMetrics {
         self.episodes.load(Ordering::Relaxed)
     }
 
-    /// Number of failures by boundary name.
-    pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        FAILURES.into_iter().zip(self.failures.iter().map(|count| count.load(Ordering::Relaxed)))
+    /// Number of failures by class of the boundary and by kind.
+    pub fn failures(&self) -> impl Iterator<Item = (&'static str, FailureKind, u64)> {
+        Boundary::CLASSES.into_iter().zip(&self.failures).flat_map(|(class, kinds)| {
+            let counts = kinds.iter().map(|count| count.load(Ordering::Relaxed));
+            FailureKind::ALL.into_iter().zip(counts).map(move |(kind, count)| (class, kind, count))
+        })
     }
 }
 
@@ -291,6 +288,8 @@ fn nanoseconds(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use gymkhana_record::CallSite;
+
     use super::*;
 
     #[test]
@@ -337,20 +336,25 @@ mod tests {
     #[test]
     fn reports_from_many_threads_are_all_counted() {
         let watch = RolloutMetrics::default();
+        let failure = |at, kind| Failure { at, kind, call_site: CallSite::Score, message: String::new() };
+        let failures = [
+            failure(Boundary::Tool("calculator".to_owned()), FailureKind::Trap),
+            failure(Boundary::Model, FailureKind::Fault),
+        ];
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..1000 {
                         drop(watch.time(WaitKind::Environment));
-                        watch.finished([Boundary::Tool("calculator".to_owned()), Boundary::Model].iter());
+                        watch.finished(&failures);
                     }
                 });
             }
         });
         assert_eq!(watch.times(WaitKind::Environment).counts.iter().sum::<u64>(), 4000);
         assert_eq!(watch.episodes(), 4000);
-        let failures: Vec<_> = watch.failures().collect();
-        let expected = [("environment", 0), ("tool", 4000), ("reward", 0), ("model", 4000), ("host", 0), ("agent", 0)];
-        assert_eq!(failures, expected);
+        let failures: Vec<_> = watch.failures().filter(|(.., count)| *count > 0).collect();
+        assert_eq!(failures, [("tool", FailureKind::Trap, 4000), ("model", FailureKind::Fault, 4000)]);
+        assert_eq!(watch.failures().count(), 6 * 12);
     }
 }

@@ -3,11 +3,13 @@
 //! The policy is a checkpoint that was trained on two replies, one of them harmless, so that about half of the episodes
 //! fail.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::common::Desk;
+use crate::common::server::Server;
 use crate::common::taught::teach;
+use crate::common::{Desk, files_below};
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind};
 
 /// A call of the hostile tool's function that panics.
@@ -22,7 +24,7 @@ fn taught() -> &'static Path {
     TAUGHT.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("taught");
         // Checkpoints are never overwritten; this one is from an earlier run of the tests.
-        let _none = std::fs::remove_dir_all(&folder);
+        let _none = fs::remove_dir_all(&folder);
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(teach(&["yes", CALL], &folder));
         folder
@@ -72,6 +74,29 @@ fn an_evaluation_names_its_failures() {
     assert!(line("failed calls  ").ends_with(" of tool `guest-hostile-tool`: trap"), "{table}");
     let last = line("last failure  ");
     assert!(last.starts_with("episode ") && last.contains("tool `guest-hostile-tool` failed during call-0"), "{table}");
+}
+
+/// The progress line, `host show`, `metrics.jsonl` and the page name the same failures by owner and kind.
+#[test]
+fn failures_are_told_by_owner_and_kind_everywhere() {
+    let desk = desk("honest", 1.0);
+    let outcome = desk.run(PLUGINS, &[]);
+    let (failed, _) = parted(&desk);
+    let failed = failed.len();
+    let line = format!(", {failed} failed ({failed} of tool `guest-hostile-tool`: trap), ");
+    assert!(outcome.talk.contains(&line), "{}", outcome.talk);
+    outcome.succeeded();
+    let metrics = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
+    assert!(metrics.contains(&format!("\"tool.guest-hostile-tool.trap/failed_calls\":{failed}.0")), "{metrics}");
+    let shown = desk.host(&["show", "out"]).succeeded();
+    let line = format!("\nfailed episodes of rl: {failed} (0 dropped); {failed} of tool `guest-hostile-tool`: trap\n");
+    assert!(shown.contains(&line), "{shown}");
+    let page = Server::start(&desk, &["page", "out", "--listen", "127.0.0.1:0"]);
+    let read = |path: &str| page.get(path).replace("&#96;", "`");
+    let counted = format!("tool `guest-hostile-tool`: trap: {failed} episodes");
+    assert!(read("/runs/0/rewards").contains(&counted), "{}", read("/runs/0/rewards"));
+    assert!(read("/").contains("tool.guest-hostile-tool.trap/failed_calls"));
+    assert!(read("/runs/0/health").contains(&format!("tool `guest-hostile-tool`: trap {failed}")));
 }
 
 #[test]
@@ -186,7 +211,7 @@ fn a_replay_has_all_the_time_that_it_needs() {
     desk.run(PLUGINS, &[]).succeeded();
     let out_of_memory = |record: &EpisodeRecord| record.failures.iter().any(|each| each.kind == FailureKind::Memory);
     assert!(desk.episodes().iter().any(out_of_memory), "nobody took all the memory");
-    let recorded = std::fs::read_to_string(desk.path("out/run.toml")).expect("the run file");
+    let recorded = fs::read_to_string(desk.path("out/run.toml")).expect("the run file");
     let slow = recorded.replace("budget_seconds = 1.0", "budget_seconds = 0.001");
     assert_ne!(slow, recorded);
     desk.write("out/run.toml", crate::common::resealed(&slow));
@@ -210,6 +235,10 @@ fn too_many_failures_stop_the_run_with_their_count_and_the_last_of_them() {
     assert!(last.contains("tool `guest-hostile-tool` failed during call-0: the plugin panicked at "), "{last}");
     let told = failed.iter().any(|record| last.contains(&format!("in episode {}: ", record.id)));
     assert!(told, "the episode that is named met no failure: {last}");
+    // The step is not taken.
+    assert!(!fs::read_to_string(desk.path("out/metrics.jsonl")).unwrap_or_default().contains("loss"));
+    let checkpoints = files_below(&desk.path("out/checkpoints"));
+    assert!(checkpoints.iter().all(|(name, _)| name.starts_with("0-000000/")), "{checkpoints:?}");
     // What was played is kept, to be looked at.
     assert!(desk.host(&["show", "out"]).succeeded().contains("stopped; continue it with `host run --resume out`"));
 }

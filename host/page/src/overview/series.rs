@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gymkhana_record::step_metrics::failures_of;
 use gymkhana_store::{MetricsLine, StageSummary};
 
 /// Values that the overview shows first, in this order.
@@ -124,7 +125,7 @@ fn tokens_per_second(line: &MetricsLine) -> Option<f64> {
     speed.is_finite().then_some(speed)
 }
 
-/// Names of all values of some runs: the well-known ones first, then the others by name.
+/// Names of all values of some runs: the well-known ones and failures by owner and kind first, then the others by name.
 pub(crate) fn names<'a>(
     all: &(impl Iterator<Item = (&'a String, &'a Vec<(f64, f64)>)> + Clone),
 ) -> (Vec<&'a str>, Vec<&'a str>) {
@@ -136,7 +137,8 @@ pub(crate) fn names<'a>(
         points.all(|(_, value)| value.abs() < ZERO)
     };
     let is_shown = |name: &&str| found.contains(name) && !(SELDOM.contains(name) && is_zero(name));
-    let first: Vec<&str> = FIRST.into_iter().filter(is_shown).collect();
+    let mut first: Vec<&str> = FIRST.into_iter().filter(is_shown).collect();
+    first.extend(found.iter().filter(|name| failures_of(name).is_some()));
     found.retain(|name| !first.contains(name));
     (first, found)
 }
@@ -194,12 +196,12 @@ mod tests {
     #[test]
     fn seldom_values_that_are_0_throughout_are_not_shown_first() {
         let zero = json!({ "staleness_max": 0, "behaviour_divergence": -1e-10, "failures": 0, "updates": 0 });
-        let lines = [line(0, 0, 0.0, &zero), line(0, 1, 1.0, &json!({ "failures": 1 }))];
+        let lines = [line(0, 0, 0.0, &zero), line(0, 1, 1.0, &json!({ "failures": 1, "model.fault/failed_calls": 1 }))];
         let lines: Vec<&MetricsLine> = lines.iter().collect();
         let view = CurveView { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
         let series = of_run(&lines, &[], view);
         let (first, others) = names(&series.iter());
-        assert_eq!(first, ["updates", "failures"]);
+        assert_eq!(first, ["updates", "failures", "model.fault/failed_calls"]);
         assert_eq!(others, ["behaviour_divergence", "staleness_max"]);
     }
 }

@@ -140,7 +140,7 @@ fn failures(sample: &EpisodeSample) -> Markup {
     html! {
         h2 { "Failures" }
         @if sample.failures.is_empty() { p { "These episodes have no failures." } } @else {
-            ul { @for (kind, count) in &sample.failures { li { (kind.to_string()) ": " (counted(*count, "episode")) } } }
+            ul { @for (cause, count) in &sample.failures { li { (visible(cause)) ": " (counted(*count, "episode")) } } }
         }
     }
 }

@@ -1,9 +1,9 @@
 //! A sample of a run's episodes, spread evenly over those that meet a filter, with the numbers to compare.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use gymkhana_record::{EpisodeId, EpisodeRecord, FailureKind, Phase};
+use gymkhana_record::{EpisodeId, EpisodeRecord, Phase};
 use gymkhana_store::{EpisodeTable, StoreError};
 
 use crate::episodes::filter::EpisodeFilter;
@@ -24,8 +24,8 @@ pub(super) struct EpisodeSample {
     pub candidates: usize,
     /// Series by name: `reward`, and `PLUGIN` and `PLUGIN.COMPONENT` of each reward plugin, of the first seat.
     pub series: BTreeMap<String, Vec<Option<f64>>>,
-    /// Number of episodes by kind of failure.
-    pub failures: Vec<(FailureKind, usize)>,
+    /// Number of episodes by owner and kind of failure, such as "tool `search`: trap".
+    pub failures: Vec<(String, usize)>,
     /// Milliseconds of all episodes by boundary.
     pub time: Vec<(&'static str, f64)>,
 }
@@ -138,16 +138,12 @@ impl EpisodeSample {
     }
 
     fn add_failures(&mut self, record: &EpisodeRecord) {
-        let mut kinds: Vec<FailureKind> = Vec::new();
-        for failure in &record.failures {
-            if !kinds.contains(&failure.kind) {
-                kinds.push(failure.kind);
-            }
-        }
-        for kind in kinds {
-            match self.failures.iter_mut().find(|(known, _)| *known == kind) {
+        let causes: BTreeSet<String> =
+            record.failures.iter().map(|failure| format!("{}: {}", failure.at, failure.kind)).collect();
+        for cause in causes {
+            match self.failures.iter_mut().find(|(known, _)| *known == cause) {
                 Some((_, count)) => *count += 1,
-                None => self.failures.push((kind, 1)),
+                None => self.failures.push((cause, 1)),
             }
         }
     }

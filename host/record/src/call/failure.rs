@@ -23,6 +23,36 @@ pub enum Boundary {
 }
 
 impl Boundary {
+    /// Classes of boundaries, in the order of reports.
+    pub const CLASSES: [&str; 6] = ["environment", "tool", "reward", "model", "host", "agent"];
+
+    /// The class, one of [`Self::CLASSES`].
+    #[must_use]
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Environment(_) => "environment",
+            Self::Tool(_) => "tool",
+            Self::Reward(_) => "reward",
+            Self::Model => "model",
+            Self::Host => "host",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// The boundary of a class and a plugin, whose name counts in the classes of plugins alone; `None` for another class.
+    #[must_use]
+    pub fn of_class(class: &str, plugin: &str) -> Option<Self> {
+        Some(match class {
+            "environment" => Self::Environment(plugin.to_owned()),
+            "tool" => Self::Tool(plugin.to_owned()),
+            "reward" => Self::Reward(plugin.to_owned()),
+            "model" => Self::Model,
+            "host" => Self::Host,
+            "agent" => Self::Agent,
+            _ => return None,
+        })
+    }
+
     /// Name of the plugin, if the boundary is one's.
     #[must_use]
     pub fn plugin(&self) -> Option<&str> {

@@ -23,7 +23,7 @@ use crate::setup::check_fit;
 use crate::setup::models::Models;
 use crate::stages::batch;
 use crate::stages::replies::Replies;
-use crate::stages::tally::{BatchFailures, FailureTally, failed_figure};
+use crate::stages::tally::{BatchFailures, FailureTally};
 use gymkhana_orchestration::environments::{self, BoundEnvironment, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins;
@@ -234,7 +234,7 @@ async fn play(
         }
         done += 1;
         let success = Some(SuccessRate::SoFar { solved, played });
-        let others = failed_figure(failures.tally.episodes, failures.tally.dropped);
+        let others = failures.tally.figure();
         progress.at(done, &ProgressFigures { success, others });
     }
     // In the order of tasks, so that sums do not depend on timing.

@@ -36,19 +36,22 @@ impl Collector for RunState {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = MetricsPage(encoder);
         let (rollout, sandbox) = (&self.rollout, &self.sandbox);
-        let times = |wait: WaitKind| (wait.label(), MetricValue::of_buckets(&rollout.times(wait), SECOND));
+        let times = |wait: WaitKind| ([wait.label()], MetricValue::of_buckets(&rollout.times(wait), SECOND));
         page.labelled(families::WAIT, WaitKind::ALL.into_iter().map(times))?;
-        let running = |wait: WaitKind| (wait.label(), MetricValue::Integer(rollout.running(wait)));
+        let running = |wait: WaitKind| ([wait.label()], MetricValue::Integer(rollout.running(wait)));
         page.labelled(families::WAITING, WaitKind::ALL.into_iter().map(running))?;
         page.single(families::EPISODES, &MetricValue::Integer(rollout.episodes()))?;
-        let failures = rollout.failures().map(|(boundary, count)| (boundary, MetricValue::Integer(count)));
+        let failures: Vec<(&str, String, u64)> =
+            rollout.failures().map(|(boundary, kind, count)| (boundary, kind.to_string(), count)).collect();
+        let failures =
+            failures.iter().map(|(boundary, kind, count)| ([*boundary, kind.as_str()], MetricValue::Integer(*count)));
         page.labelled(families::FAILURES, failures)?;
-        let restarts = |reason: RestartReason| (reason.label(), MetricValue::Integer(rollout.restarts(reason)));
+        let restarts = |reason: RestartReason| ([reason.label()], MetricValue::Integer(rollout.restarts(reason)));
         page.labelled(families::CONTEXT_RESTARTS, RestartReason::ALL.into_iter().map(restarts))?;
         page.single(families::DISABLED_MARKS, &MetricValue::Integer(rollout.disabled_marks()))?;
         page.single(families::TOKEN_STALENESS, &MetricValue::of_buckets(&rollout.staleness(), 1.0))?;
         page.single(families::TRAINER_IDLE, &MetricValue::Seconds(rollout.trainer_idle()))?;
-        let idle = self.idle.iter().map(|(model, idle)| (model.as_str(), MetricValue::Seconds(*idle)));
+        let idle = self.idle.iter().map(|(model, idle)| ([model.as_str()], MetricValue::Seconds(*idle)));
         page.labelled(families::POLICY_IDLE, idle)?;
         let taken = sandbox.places.saturating_sub(sandbox.free_places);
         page.single(families::PLUGIN_PLACES, &MetricValue::Integer(sandbox.places.into()))?;
@@ -100,16 +103,16 @@ impl MetricsPage<'_> {
         self.metric(family, |encoder| value.encode(family.kind(), encoder))
     }
 
-    /// Adds a metric with one value per value of its label.
-    fn labelled<'v>(
+    /// Adds a metric with one value for each combination of its labels.
+    fn labelled<'v, const COUNT: usize>(
         &mut self,
         family: MetricFamily,
-        values: impl Iterator<Item = (&'v str, MetricValue)>,
+        values: impl Iterator<Item = ([&'v str; COUNT], MetricValue)>,
     ) -> fmt::Result {
-        let label = family.label().unwrap_or_default();
         self.metric(family, |mut encoder| {
             for (of, value) in values {
-                value.encode(family.kind(), encoder.encode_family(&[(label, of)])?)?;
+                let labels: Vec<(&str, &str)> = family.labels().iter().copied().zip(of).collect();
+                value.encode(family.kind(), encoder.encode_family(&labels)?)?;
             }
             Ok(())
         })
@@ -126,6 +129,7 @@ impl MetricsPage<'_> {
 mod tests {
     use std::sync::Arc;
 
+    use gymkhana_record::{Boundary, CallSite, Failure, FailureKind};
     use gymkhana_rollout::RolloutMetrics;
     use gymkhana_sandbox::Counters;
 
@@ -142,7 +146,12 @@ mod tests {
     #[test]
     fn the_text_is_what_was_reported() {
         let rollout = Arc::new(RolloutMetrics::default());
-        rollout.finished([gymkhana_record::Boundary::Model].iter());
+        rollout.finished(&[Failure {
+            at: Boundary::Model,
+            kind: FailureKind::Fault,
+            call_site: CallSite::Score,
+            message: String::new(),
+        }]);
         rollout.restarted(RestartReason::Template);
         rollout.record_disabled_marks(3);
         rollout.record_staleness(0, 5);

@@ -14,7 +14,7 @@ pub const PREFIX: &str = "gymkhana";
 pub struct MetricFamily {
     name: &'static str,
     kind: MetricType,
-    label: Option<&'static str>,
+    labels: &'static [&'static str],
     suffix: Option<&'static str>,
     unit: &'static str,
     meaning: &'static str,
@@ -31,9 +31,9 @@ impl MetricFamily {
         self.kind
     }
 
-    /// Name of the label that distinguishes its values.
-    pub fn label(&self) -> Option<&'static str> {
-        self.label
+    /// Names of the labels that distinguish its values.
+    pub fn labels(&self) -> &'static [&'static str] {
+        self.labels
     }
 
     /// Unit in OpenMetrics' sense, which is a part of the full name.
@@ -61,13 +61,13 @@ impl MetricFamily {
 
 /// Defines rows and the list of all rows.
 macro_rules! families {
-    ($($row:ident: $kind:ident $name:literal, label $label:expr, suffix $suffix:expr, $unit:literal, $meaning:literal;)+) => {
+    ($($row:ident: $kind:ident $name:literal, labels $labels:expr, suffix $suffix:expr, $unit:literal, $meaning:literal;)+) => {
         $(
             #[doc = concat!("The metric `", $name, "`.")]
             pub const $row: MetricFamily = MetricFamily {
                 name: $name,
                 kind: MetricType::$kind,
-                label: $label,
+                labels: &$labels,
                 suffix: $suffix,
                 unit: $unit,
                 meaning: $meaning,
@@ -82,26 +82,26 @@ macro_rules! families {
 const SECONDS: Option<&str> = Some("seconds");
 
 families! {
-    WAIT: Histogram "wait", label Some("kind"), suffix SECONDS, "seconds", "duration of finished waits";
-    WAITING: Gauge "waiting", label Some("kind"), suffix None, "waits", "waits in progress";
-    EPISODES: Counter "episodes", label None, suffix None, "episodes", "finished episodes";
-    FAILURES: Counter "failures", label Some("boundary"), suffix None, "failures", "failures of episodes";
-    CONTEXT_RESTARTS: Counter "context_restarts", label Some("reason"), suffix None, "segments",
+    WAIT: Histogram "wait", labels ["kind"], suffix SECONDS, "seconds", "duration of finished waits";
+    WAITING: Gauge "waiting", labels ["kind"], suffix None, "waits", "waits in progress";
+    EPISODES: Counter "episodes", labels [], suffix None, "episodes", "finished episodes";
+    FAILURES: Counter "failures", labels ["boundary", "kind"], suffix None, "failures", "failures of episodes by owner and kind";
+    CONTEXT_RESTARTS: Counter "context_restarts", labels ["reason"], suffix None, "segments",
         "contexts that began a new segment, because a context strategy or the chat template changed earlier messages";
-    DISABLED_MARKS: Counter "disabled_marks", label None, suffix None, "marks",
+    DISABLED_MARKS: Counter "disabled_marks", labels [], suffix None, "marks",
         "marks of the tokenizer, such as end tokens, in texts from outside the policy, which became plain text";
-    TOKEN_STALENESS: Histogram "token_staleness", label None, suffix Some("steps"), "training steps",
+    TOKEN_STALENESS: Histogram "token_staleness", labels [], suffix Some("steps"), "training steps",
         "staleness of trained tokens, one observation per token";
-    TRAINER_IDLE: Counter "trainer_idle", label None, suffix SECONDS, "seconds",
+    TRAINER_IDLE: Counter "trainer_idle", labels [], suffix SECONDS, "seconds",
         "time for which the trainer waited for episodes";
-    POLICY_IDLE: Counter "policy_idle", label Some("model"), suffix SECONDS, "seconds", "idle time of a model's thread";
-    PLUGIN_PLACES: Gauge "plugin_places", label None, suffix None, "instances", "capacity for live plugin instances";
-    PLUGIN_PLACES_TAKEN: Gauge "plugin_places_taken", label None, suffix None, "instances", "live plugin instances";
-    PLUGIN_STARTS_WAITING: Gauge "plugin_starts_waiting", label None, suffix None, "starts",
+    POLICY_IDLE: Counter "policy_idle", labels ["model"], suffix SECONDS, "seconds", "idle time of a model's thread";
+    PLUGIN_PLACES: Gauge "plugin_places", labels [], suffix None, "instances", "capacity for live plugin instances";
+    PLUGIN_PLACES_TAKEN: Gauge "plugin_places_taken", labels [], suffix None, "instances", "live plugin instances";
+    PLUGIN_STARTS_WAITING: Gauge "plugin_starts_waiting", labels [], suffix None, "starts",
         "plugin starts that wait for capacity";
-    PLUGIN_START_WAITS: Counter "plugin_start_waits", label None, suffix None, "starts",
+    PLUGIN_START_WAITS: Counter "plugin_start_waits", labels [], suffix None, "starts",
         "plugin starts that had to wait";
-    PLUGIN_START_WAIT: Counter "plugin_start_wait", label None, suffix SECONDS, "seconds",
+    PLUGIN_START_WAIT: Counter "plugin_start_wait", labels [], suffix SECONDS, "seconds",
         "time for which plugin starts waited for capacity";
 }
 

@@ -1,6 +1,7 @@
 //! `docs/reference/metrics.md`, generated from the tables of values and metrics.
 
 use gymkhana_record::step_metrics::{StepMetric, best_of_n, evaluation, rl, sft};
+use gymkhana_record::{Boundary, FailureKind};
 use gymkhana_rollout::{RolloutMetrics, WaitKind};
 
 use super::families::{self, MetricFamily};
@@ -14,6 +15,7 @@ pub fn metrics_page() -> String {
         ("SFT_TRAINER", values("", sft::TRAINER)),
         ("BEST_OF_N_RUN", values("", best_of_n::RUN)),
         ("RL_RUN", values("", rl::RUN)),
+        ("RL_CAUSE", values("OWNER.KIND/", rl::CAUSE)),
         ("RL_SEAT", values("SEAT/", rl::SEAT)),
         ("RL_TRAINER", values("", rl::TRAINER)),
         ("EVALUATION", values("", evaluation::RUN)),
@@ -33,9 +35,9 @@ fn values(prefix: &str, table: &[StepMetric]) -> String {
 
 /// Row of a metric for Prometheus.
 fn family(family: &MetricFamily) -> String {
-    let label = family.label().map(|label| format!("`{label}`")).unwrap_or_default();
+    let labels: Vec<String> = family.labels().iter().map(|label| format!("`{label}`")).collect();
     let name = format!("`{}`", family.full_name());
-    row(&[&name, family.kind().as_str(), &label, family.unit(), family.meaning()])
+    row(&[&name, family.kind().as_str(), &labels.join(", "), family.unit(), family.meaning()])
 }
 
 /// Rows of the histograms' upper bounds.
@@ -58,12 +60,22 @@ fn wait(wait: WaitKind) -> String {
     row(&[&format!("`{}`", wait.label()), families::wait_meaning(wait)])
 }
 
-/// Values of the label `boundary`, in a sentence.
+/// Values of the labels `boundary` and `kind` of failures, in a sentence.
 fn boundaries() -> String {
-    let metrics = RolloutMetrics::default();
-    let names: Vec<String> = metrics.failures().map(|(name, _)| format!("`{name}`")).collect();
+    let kinds = FailureKind::ALL.map(|kind| kind.to_string());
+    format!(
+        "Values of `boundary` in `{}` are {}, and those of `kind` {}.\n",
+        families::FAILURES.full_name(),
+        listed(Boundary::CLASSES.into_iter()),
+        listed(kinds.iter().map(String::as_str))
+    )
+}
+
+/// Names as code, with `and` before the last one.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     let (last, first) = names.split_last().map_or(("", &[][..]), |(last, first)| (last.as_str(), first));
-    format!("Values of `boundary` in `{}` are {} and {last}.\n", families::FAILURES.full_name(), first.join(", "))
+    format!("{} and {last}", first.join(", "))
 }
 
 /// A row of a Markdown table.
@@ -85,12 +97,14 @@ mod tests {
             assert!(page.contains(&format!("| `{}` |", metric.name())), "{}", metric.name());
         }
         assert!(page.contains("| `SEAT/reward` | reward | "));
-        assert!(
-            page.contains("| `gymkhana_failures_total` | counter | `boundary` | failures | failures of episodes |\n")
-        );
+        assert!(page.contains(
+            "| `gymkhana_failures_total` | counter | `boundary`, `kind` | failures | failures of episodes by "
+        ));
         assert!(
             page.contains("| `gymkhana_token_staleness_steps` | 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, +Inf |\n")
         );
-        assert!(page.contains("are `environment`, `tool`, `reward`, `model`, `host` and `agent`.\n"));
+        assert!(page.contains(
+            "are `environment`, `tool`, `reward`, `model`, `host` and `agent`, and those of `kind` `trap`, "
+        ));
     }
 }

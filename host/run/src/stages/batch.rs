@@ -7,7 +7,7 @@ use gymkhana_rollout::{FailedForks, PluginSet, SamplingPlan};
 use tokio::sync::Semaphore;
 
 use crate::seats::{SeatPolicies, weight_sync};
-use crate::stages::tally::{BatchFailures, failed_figure};
+use crate::stages::tally::BatchFailures;
 use crate::stop::Halt;
 use crate::training_run::TrainingRun;
 use gymkhana_config::{RlStage, RunFile, Stage};
@@ -85,7 +85,7 @@ impl TrainingRun {
             }
             if let Some(progress) = progress {
                 let success = Some(SuccessRate::SoFar { solved, played: done });
-                let others = failed_figure(failures.tally.episodes, failures.tally.dropped);
+                let others = failures.tally.figure();
                 progress.at(done, &ProgressFigures { success, others });
             }
             in_flight.arrive(place, records);
@@ -116,7 +116,7 @@ impl TrainingRun {
     pub(crate) fn store(&mut self, record: &EpisodeRecord) -> RunResult<()> {
         self.episodes.append(record)?;
         record.logs.iter().for_each(|entry| self.reporter.log(record.id, entry));
-        self.metrics_of_rollouts().finished(record.failures.iter().map(|failure| &failure.at));
+        self.metrics_of_rollouts().finished(&record.failures);
         let environment = self.environments.of(record)?;
         environment.rollout.check_facts(record).map_err(|error| environment.blame(with_nearest_name(&error)))
     }

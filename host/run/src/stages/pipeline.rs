@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gymkhana_record::step_metrics::rl;
-use gymkhana_record::{Ending, EpisodeRecord, Phase, Segment, StepMetrics};
+use gymkhana_record::{Boundary, Ending, EpisodeRecord, Failure, FailureKind, Phase, Segment, StepMetrics};
 use gymkhana_rollout::RolloutMetrics;
 use gymkhana_waits::reminding;
 
@@ -277,16 +277,24 @@ struct PlayedStep {
 }
 
 /// Sums over the episodes that a step played, also those of groups that it did not learn from.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct PlayedFigures {
     episodes: f64,
     reward: f64,
     solved: f64,
     dropped: f64,
+    /// Failures by owner and kind.
+    failures: Vec<(Boundary, FailureKind, f64)>,
 }
 
 impl PlayedFigures {
     fn add(&mut self, record: &EpisodeRecord, own_seats: &[u32]) {
+        for Failure { at, kind, .. } in &record.failures {
+            match self.failures.iter_mut().find(|(known, of, _)| known == at && of == kind) {
+                Some((.., count)) => *count += 1.0,
+                None => self.failures.push((at.clone(), *kind, 1.0)),
+            }
+        }
         if record.ending == Ending::Dropped {
             self.dropped += 1.0;
             return;
@@ -304,6 +312,9 @@ impl PlayedFigures {
             let episodes = self.episodes.max(1.0);
             metrics.push(rl::PLAYED_REWARD, self.reward / episodes);
             metrics.push(rl::PLAYED_SUCCESS, self.solved / episodes);
+        }
+        for (at, kind, count) in self.failures {
+            metrics.append(StepMetrics::from([(rl::FAILED_CALLS, count)]).of_failures(&at, kind));
         }
         metrics
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gymkhana_record::step_metrics::rl;
+use gymkhana_record::step_metrics::{failures_of, rl};
 use gymkhana_record::{EpisodeRecord, Segment, StepMetrics};
 use gymkhana_rollout::WaitKind;
 use gymkhana_trainer::{RlData, RlSettings};
@@ -99,6 +99,8 @@ impl TrainingRun {
             }
             measured.append(figures.metrics());
             let dropped = of_all.get(rl::DROPPED.name()).unwrap_or(0.0) as u64;
+            let causes = of_all.iter().filter_map(|(name, count)| Some((failures_of(name)?, count as u64)));
+            let mut others = failed_figure(figures.failures as u64 + dropped, dropped, causes);
             measured.append(of_all);
             measured.append(by_environment);
             measured.append(StepMetrics::from([
@@ -109,7 +111,6 @@ impl TrainingRun {
             ]));
             self.record_step(step, &measured)?;
             let rate = figures.tokens as f64 / played;
-            let mut others = failed_figure(figures.failures as u64 + dropped, dropped);
             others.extend([format!("reward {:.3}", figures.reward), format!("{rate:.0} tokens/s")]);
             progress.at(step + 1, &ProgressFigures { success: Some(SuccessRate::OfStep(figures.success)), others });
             if step + 1 < stage.steps {

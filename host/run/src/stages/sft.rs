@@ -12,7 +12,7 @@ use tracing::{Instrument, info_span};
 use crate::schedule::StagePart;
 use crate::sources::{Demonstration, StageSources, oracle_tasks};
 use crate::stages::demonstrations::{FailedDemonstrations, LONGER_CONTEXT, MAX_FAILED, demonstrations, solved};
-use crate::stages::tally::{FailureTally, failed_figure};
+use crate::stages::tally::FailureTally;
 use crate::stop::Halt;
 use crate::training_run::TrainingRun;
 use gymkhana_config::{PolicySection, SftStage};
@@ -99,7 +99,7 @@ impl TrainingRun {
             let mut figures = ProgressFigures::of(message);
             let mut failed_now = FailureTally::default();
             groups.iter().flatten().for_each(|record| failed_now.count(record));
-            figures.others.extend(failed_figure(failed_now.episodes, failed_now.dropped));
+            figures.others.extend(failed_now.figure());
             if left_out > 0 {
                 figures.others.push(format!("{left_out} left out"));
             }

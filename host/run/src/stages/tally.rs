@@ -45,6 +45,12 @@ impl FailureTally {
         self.last = Some((record.id, last.clone()));
     }
 
+    /// The figure of a progress line.
+    pub(crate) fn figure(&self) -> Vec<String> {
+        let calls = self.calls.iter().map(|(at, count)| (at.clone(), *count));
+        failed_figure(self.episodes, self.dropped, calls)
+    }
+
     /// Adds the failures of later episodes.
     pub(crate) fn add(&mut self, later: Self) {
         let Self { episodes, dropped, calls, last } = later;
@@ -138,13 +144,21 @@ impl BatchFailures {
     }
 }
 
-/// The number of failed episodes and of the dropped ones among them, for a progress line; empty without any.
-pub(crate) fn failed_figure(failed: u64, dropped: u64) -> Vec<String> {
-    match (failed, dropped) {
-        (0, _) => vec![],
-        (_, 0) => vec![format!("{failed} failed")],
-        (_, _) => vec![format!("{failed} failed ({dropped} dropped)")],
+/// Most causes on a progress line.
+const LISTED: usize = 2;
+
+/// The number of failed episodes, of the dropped ones among them, and of failed calls by owner and kind, for a progress
+/// line; empty without any.
+pub(crate) fn failed_figure(failed: u64, dropped: u64, calls: impl Iterator<Item = (String, u64)>) -> Vec<String> {
+    if failed == 0 {
+        return vec![];
     }
+    let mut calls: Vec<(String, u64)> = calls.collect();
+    calls.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let more = if calls.len() > LISTED { ", …" } else { "" };
+    let causes: Vec<String> = calls.iter().take(LISTED).map(|(at, count)| format!("{count} of {at}")).collect();
+    let dropped = (dropped > 0).then(|| format!("{dropped} dropped; "));
+    vec![format!("{failed} failed ({}{}{more})", dropped.unwrap_or_default(), causes.join(", "))]
 }
 
 /// Finds failures above the limit: those of the stage, or those of the batch alone, because earlier successes would
@@ -191,6 +205,18 @@ mod tests {
         assert_eq!(tally.last.as_ref().map(|(id, failure)| (id.group, failure.message.as_str())), Some((3, "three")));
         let text = serde_json::to_string(&tally).expect("JSON");
         assert_eq!(serde_json::from_str::<FailureTally>(&text).expect("a tally"), tally);
+    }
+
+    #[test]
+    fn a_progress_line_names_the_most_frequent_causes() {
+        let calls = |counts: &[u64]| {
+            let named = counts.iter().enumerate().map(|(number, count)| (format!("tool `{number}`: trap"), *count));
+            named.collect::<Vec<_>>().into_iter()
+        };
+        assert_eq!(failed_figure(0, 0, calls(&[])), [""; 0]);
+        assert_eq!(failed_figure(3, 0, calls(&[4])), ["3 failed (4 of tool `0`: trap)"]);
+        let three = failed_figure(6, 2, calls(&[1, 3, 2]));
+        assert_eq!(three, ["6 failed (2 dropped; 3 of tool `1`: trap, 2 of tool `2`: trap, …)"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gymkhana_config::Stage;
 use gymkhana_orchestration::run_file_of;
-use gymkhana_record::step_metrics::{self, rl};
+use gymkhana_record::step_metrics::{self, failures_of, rl};
 use gymkhana_record::{EpisodeRecord, Phase};
 use gymkhana_store::{MetricsLine, RunReader};
 use serde::Serialize;
@@ -35,6 +35,11 @@ pub(super) struct Training {
     idle_steps: usize,
     /// Number of steps.
     steps: usize,
+    /// Episodes that failed, and those of them that were dropped.
+    failed: u64,
+    dropped: u64,
+    /// Failures by owner and kind, such as "tool `search`: trap".
+    failures: BTreeMap<String, u64>,
     /// Components of the rewards.
     components: Vec<ComponentMeans>,
 }
@@ -51,7 +56,7 @@ struct ComponentMeans {
 impl Training {
     /// Prints a line for each measure.
     pub(super) fn print(&self, printer: &Printer) {
-        let Self { stage, success, reward, preference_accuracy, cut_replies, idle_steps, steps, components } = self;
+        let Self { stage, success, reward, preference_accuracy, cut_replies, idle_steps, steps, .. } = self;
         if let (Some(first), Some(last)) = (success.first(), success.last()) {
             printer.result(format!(
                 "training success of {stage}: {}  {:.1} % to {:.1} % in {}",
@@ -81,7 +86,16 @@ impl Training {
         if *idle_steps > 0 {
             printer.result(format!("steps of {stage} that changed no weights: {idle_steps} of {steps}"));
         }
-        for ComponentMeans { name, first, last } in components {
+        if self.failed > 0 {
+            let causes: Vec<String> = self.failures.iter().map(|(at, count)| format!("{count} of {at}")).collect();
+            printer.result(format!(
+                "failed episodes of {stage}: {} ({} dropped); {}",
+                self.failed,
+                self.dropped,
+                causes.join(", ")
+            ));
+        }
+        for ComponentMeans { name, first, last } in &self.components {
             printer.result(format!("training {name} of {stage}: {first:.3} to {last:.3}"));
         }
     }
@@ -97,6 +111,7 @@ pub(super) fn training(run: &RunReader) -> CliResult<Vec<Training>> {
     let of_stage = |(stage, lines): (u32, Vec<MetricsLine>)| -> CliResult<Training> {
         let values =
             |name: &str| -> Vec<f64> { lines.iter().filter_map(|line| line.values.get(name)?.as_f64()).collect() };
+        let sum = |name: &str| values(name).iter().sum::<f64>();
         let is_recorded = matches!(file.stages.get(stage as usize), Some(Stage::Rl(stage)) if stage.recorded.is_some());
         let of_play = |name: &str| if is_recorded { vec![] } else { values(name) };
         let steps = [lines.first(), lines.last()].map(|line| line.map_or(0, |line| line.step));
@@ -108,12 +123,26 @@ pub(super) fn training(run: &RunReader) -> CliResult<Vec<Training>> {
             reward: of_play(rl::REWARD.name()),
             preference_accuracy: if is_recorded { values(rl::PREFERENCE_ACCURACY.name()) } else { vec![] },
             cut_replies: of_play(rl::CUT_REPLIES.name()),
+            failed: (sum(rl::FAILURES.name()) + sum(rl::DROPPED.name())) as u64,
+            dropped: sum(rl::DROPPED.name()) as u64,
+            failures: failures(&lines),
             idle_steps: lines.iter().filter(|line| !has_update(line)).count(),
             steps: lines.len(),
             components,
         })
     };
     stages.into_iter().map(of_stage).collect()
+}
+
+/// Failures of all steps by owner and kind.
+fn failures(lines: &[MetricsLine]) -> BTreeMap<String, u64> {
+    let mut failures = BTreeMap::new();
+    for (name, value) in lines.iter().flat_map(|line| &line.values) {
+        if let Some((cause, count)) = failures_of(name).zip(value.as_f64()) {
+            *failures.entry(cause).or_default() += count as u64;
+        }
+    }
+    failures
 }
 
 /// Whether the step of a line changed the weights of a model.

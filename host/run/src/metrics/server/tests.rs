@@ -17,7 +17,7 @@ use gymkhana_orchestration::RunErrorKind;
 /// A state with seven finished episodes.
 fn state() -> RunState {
     let rollout = Arc::new(RolloutMetrics::default());
-    (0..7).for_each(|_| rollout.finished(std::iter::empty()));
+    (0..7).for_each(|_| rollout.finished(&[]));
     let sandbox = Counters {
         compiled: 0,
         cache_hits: 0,
