@@ -2,11 +2,17 @@
 //! sound one. `symptoms.rs` has the rows of the page on runs that do not learn.
 
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use gymkhana_health::usual;
+use gymkhana_policy_server::Protocol;
 use serde_json::Value;
 
+use crate::common::model_server::{self, Answer};
 use crate::common::taught::teach;
 use crate::common::{Desk, WORD_PROBLEMS};
+use crate::peer::{Mischief, Peer};
 
 /// A stage of reinforcement learning from random weights, without its number of steps. Calls cost points, so that rewards
 /// vary.
@@ -129,6 +135,77 @@ fn truncated_sampling_differs_from_the_recorded_distribution() {
     assert_unusual(&truncated, &[("divergence-by-position", "`stages.rl.top_k`")]);
     let whole = unusual(&run(&["stages.rl.steps=2"]));
     assert!(!whole.contains(&"divergence-by-position".to_owned()), "{whole:?}");
+}
+
+/// A conversation whose user is played by a model server, in episodes of one turn.
+const CONVERSATION: &str = r#"
+seed = 1
+success = "environment.success"
+limits = { turns = 1, reply_tokens = 8 }
+evaluation = { tasks = 0 }
+plugins.guest-asking-environment = { model = "user" }
+models.user = { url = "http://ADDRESS/v1", name = "user" }
+
+[policy]
+max_concurrent_sequences = 8
+tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 256 }
+
+[[stages]]
+kind = "rl"
+steps = 2
+groups = 2
+group_size = 4
+"#;
+
+/// The server answers one of the replies to the agent late; requests of a start have no earlier message of the server.
+#[test]
+fn a_turn_that_waits_for_a_late_model_is_slow() {
+    let conversation = |late: usize| {
+        let asked = AtomicUsize::new(0);
+        let address = model_server::start(move |body| {
+            if body.contains("\"assistant\"") && asked.fetch_add(1, Ordering::SeqCst) == late {
+                return Answer::Late(Duration::from_secs_f64(1.2 * usual::SLOW_SECONDS));
+            }
+            Answer::Yes
+        });
+        let desk = Desk::with_run_file(&CONVERSATION.replace("ADDRESS", &address));
+        desk.run("plugins/guest-asking-environment.wasm", &[]).succeeded();
+        desk
+    };
+    let slow = conversation(3);
+    assert_unusual(&slow, &[("slow-turns", "`sandbox.wall_seconds`")]);
+    let told = findings(&slow).into_iter().find(|finding| finding["check"] == "slow-turns").expect("a check");
+    assert!(told["text"].as_str().is_some_and(|text| text.contains(", mostly environment; median ")), "{told}");
+    assert!(!unusual(&conversation(usize::MAX)).contains(&"slow-turns".to_owned()));
+}
+
+/// Log-probabilities of a server that computes other numbers than the trainer.
+fn shifted(answer: &mut Value) {
+    let numbers = answer.pointer_mut("/choices/0/logprobs/token_logprobs").and_then(Value::as_array_mut);
+    for number in numbers.into_iter().flatten() {
+        *number = number.as_f64().map_or(Value::Null, |number| (number - 0.35).into());
+    }
+}
+
+/// A log-ratio of 0.35 at each token is a divergence of exp(-0.35) - 1 + 0.35 = 0.05469 by the estimator k3.
+#[test]
+fn a_server_with_other_numbers_diverges_from_the_trainer() {
+    let served = |fault: Option<Mischief>| {
+        let desk = Desk::of_groups(&format!("{RL}steps = 2\n")).with_model(2, 512);
+        let peer = Peer::start(Protocol::Vllm, &desk.path("model"));
+        peer.always(fault);
+        let server = format!(
+            "policy={{ checkpoint = \"model\", server = {{ url = \"{}\", protocol = \"vllm\", name = \"tiny\" }} }}",
+            peer.url()
+        );
+        desk.run(WORD_PROBLEMS, &["--set", &server]).succeeded();
+        desk
+    };
+    let diverging = served(Some(Mischief::Edits(shifted)));
+    assert_unusual(&diverging, &[("divergence", "`policy.server.logprobs`")]);
+    let told = findings(&diverging).into_iter().find(|finding| finding["check"] == "divergence").expect("a check");
+    assert!(told["text"].as_str().is_some_and(|text| text.starts_with("0.0546")), "{told}");
+    assert!(!unusual(&served(None)).contains(&"divergence".to_owned()));
 }
 
 /// How far steps overlap depends on the machine, so that the figure of the run is replaced.

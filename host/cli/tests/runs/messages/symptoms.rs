@@ -114,6 +114,26 @@ fn a_narrow_context_ends_episodes() {
     }
 }
 
+/// The prompt is the same in all episodes, so that a context of two tokens more is nearly full.
+#[test]
+fn prompts_near_the_end_of_the_context_are_found() {
+    let desk = Desk::with_run_file(LAKES);
+    let system = format!("policy.system={:?}", "Go to the goal. ".repeat(20));
+    let run = |context: usize| {
+        let context = format!("limits.context_tokens={context}");
+        let sets = ["limits.turns=1", "limits.reply_tokens=2", &context, &system];
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+        desk.run("plugins/frozen-lake.wasm", &sets).succeeded();
+    };
+    run(2048);
+    assert_usual(&desk, &["context"]);
+    let prompts = desk.episodes().into_iter().filter_map(|record| Some(record.segments[0].replies().next()?.start));
+    let longest = prompts.max().expect("a prompt");
+    fs::remove_dir_all(desk.path("out")).expect("removed");
+    run(longest + 2);
+    assert_unusual(&desk, &[("context", "`limits.context_tokens`")]);
+}
+
 #[test]
 fn a_high_learning_rate_exceeds_the_bound_of_a_step() {
     let at = |rate: &str| run(RL, &[&format!("stages.rl.optimizer.learning_rate={rate}")]);
