@@ -28,4 +28,5 @@ mod thread;
 pub mod models;
 pub mod stand_ins;
 
+pub use stand_ins::offer::{ExternalPrograms, SessionOffer};
 pub use stand_ins::*;

@@ -161,7 +161,7 @@ pub mod session {
     }
 }
 
-/// As `gymkhana_gateway::control::offer`.
+/// As `gymkhana_gateway::control`.
 pub mod offer {
     use std::time::Duration;
 

@@ -12,7 +12,7 @@ use gymkhana_waits::{Counterpart, within};
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::offer::{ExternalPrograms, SessionOffer};
+use super::{ExternalPrograms, SessionOffer};
 use crate::dialect::{ApiError, ErrorClass};
 use crate::program::{ProgramEnd, ProgramStartError};
 use crate::session::SessionJournal;
