@@ -72,6 +72,7 @@ const NETWORK: &str = "host/net/src/http.rs";
 const BUS: &str = "host/workers/src/bus.rs";
 const BUS_TESTS: &str = "host/cli/tests/folders/workers/silent.rs";
 const FAULT_TESTS: &str = "host/cli/tests/folders/workers/faults.rs";
+const CLOCK_TESTS: &str = "host/cli/tests/folders/workers/clocks.rs";
 const BUILD: &str = "host/cli/src/plugin/build/mod.rs";
 const BUILD_TESTS: &str = "host/cli/src/plugin/build/together.rs";
 const CHILD_TESTS: &str = "host/waits/src/child.rs";
@@ -105,7 +106,7 @@ pub const TABLE: &[WaitRow] = &[
         Test("host/waits/src/reminder.rs", "a_wait_without_a_bound_is_reported_every_so_often")),
     row(C::Episodes, "the next finished group", Reported(PIPELINE, "QUIET", seconds(300)),
         GoesOn("each wait inside of an episode has its own bound"),
-        Test("host/waits/src/reminder.rs", "a_wait_without_a_bound_is_reported_every_so_often")),
+        Test(CLOCK_TESTS, "a_run_says_how_long_a_step_has_waited")),
     row(C::Bus, "a connection", Constant(BUS, "CONNECT", seconds(10)),
         Ends(2, "at the start; later it is renewed for as long as the run lasts"),
         Test(BUS_TESTS, "a_stopped_bus_is_named_at_the_start")),
@@ -132,7 +133,7 @@ pub const TABLE: &[WaitRow] = &[
         Test("host/cli/tests/runs/agents/gateway_workers.rs", "sessions_wait_for_workers_and_are_refused_without_a_place")),
     row(C::Worker, "the answer to a call of a gateway", Key("`[gateway]`", "answer_seconds", "300.0"),
         Fails("the episode fails, and its session ends"),
-        Missing("its parts are tested: lost workers, moves of episodes")),
+        Test("host/cli/tests/runs/agents/gateway_workers.rs", "a_call_of_a_silent_worker_ends_after_its_bound")),
     row(C::Owner, "an answer, as a worker asks it", Argument("host worker", "--trainer-timeout", "1800"),
         GoesOn("the worker says so after 30 s, and leaves the run after the bound"),
         Test(FAULT_TESTS, "a_worker_leaves_a_run_that_lost_its_trainer_and_comes_back")),
@@ -188,7 +189,7 @@ pub const TABLE: &[WaitRow] = &[
         Test("registry/client/tests/client/revoked.rs", "unreachable_registry_does_not_block_cached_plugins")),
     row(C::Registry, "an answer to `host doctor`", Constant("host/cli/src/doctor/registries.rs", "TIMEOUT", seconds(5)),
         Ends(1, "as a failed check"),
-        Missing("the registry of a machine is not that of a test")),
+        Test("host/cli/tests/commands/machine.rs", "a_silent_registry_is_a_failed_check")),
     row(C::Hub, "further bytes, and 1024 bytes/s", Constant("host/hub/src/lib.rs", "STALL", seconds(60)),
         Retried("4 times, from where it ended; then the command ends with code 2"),
         Test("host/hub/tests/silent.rs", "a_trickling_storage_is_given_up_and_resumed")),

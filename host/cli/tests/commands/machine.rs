@@ -89,6 +89,19 @@ fn the_doctor_checks_everything_and_names_what_fails() {
     assert_eq!(failure, Some("                hint: run `chmod 700` on it, or choose another"), "{people:?}");
 }
 
+/// The kernel completes its connections, and no request is read.
+#[test]
+fn a_silent_registry_is_a_failed_check() {
+    let (desk, silent) = (Desk::new(), std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let address = silent.local_addr().expect("it has one");
+    let registry = format!("[registries.silent]\noci = 'http://{address}/acme'\nunsigned = true\n");
+    desk.write("gymkhana-registries.toml", registry);
+    let outcome = host(&desk, "100", &["doctor"]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let said = "fail  registry  the registry `silent` did not answer for 5 s\n                hint: check its URL";
+    assert!(outcome.results.contains(said), "{}", outcome.results);
+}
+
 #[test]
 fn a_registry_that_does_not_answer_fails_unless_offline() {
     let desk = Desk::new();

@@ -3,6 +3,7 @@
 
 pub mod agents;
 pub mod bus;
+pub mod clock;
 pub mod gateway;
 pub mod hub;
 pub mod killed;

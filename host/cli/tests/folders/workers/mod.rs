@@ -1,6 +1,7 @@
 //! Runs whose groups workers play: the same run as in one process, also when a worker, the bus or the trainer is killed.
 
 mod client;
+mod clocks;
 mod faults;
 mod full_disks;
 mod hostile;

@@ -248,6 +248,27 @@ fn sessions_wait_for_workers_and_are_refused_without_a_place() {
     assert_eq!(episodes(&desk.path("sessions")).len(), open.len() + 1);
 }
 
+/// Its lease is long, and the call has a bound of its own.
+#[test]
+fn a_call_of_a_silent_worker_ends_after_its_bound() {
+    let (bus, (desk, _peer)) = (Bus::start(), desk(LIMITS));
+    let url = bus.url();
+    let more = ["--plugins", PLUGINS, "--workers", &url, "--lease", "60", "--set", "gateway.answer_seconds=2"];
+    let mut gateway = Gateway::start(&desk, &more);
+    let silent = worker(&desk, &bus, &mut gateway);
+    let session = gateway.open(&json!({}));
+    silent.send("STOP");
+    let answer = gateway.call(&session, "calculate", &json!({"expression": "6*7"}));
+    assert_eq!(answer["isError"], true, "{answer}");
+    assert!(answer.to_string().contains("its worker gave no answer for 2 s"), "{answer}");
+    silent.send("CONT");
+    let (status, ended) = gateway.ask("POST", &session.close, "", &json!({"answer": "1"}));
+    assert_eq!((status, &ended["ending"]), (200, &json!("dropped")), "{ended}");
+    gateway.end();
+    silent.leave();
+    assert_eq!(episodes(&desk.path("sessions")).len(), 1);
+}
+
 /// A harness that leaves while it waits for a place does not keep its session.
 #[test]
 fn harnesses_that_leave_wait_for_nothing() {
