@@ -32,6 +32,7 @@ pub mod registry;
 #[cfg(not(feature = "full"))]
 #[path = "plugin_files.rs"]
 pub mod registry;
+pub mod runtime;
 #[cfg(feature = "full")]
 mod serving;
 pub mod units;

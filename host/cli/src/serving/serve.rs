@@ -36,7 +36,7 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
     let wanted = WantedPlugins::of_run(&args.plugins, &config.rules, folder, args.fetch);
     let (files, _) = WantedPlugins { given_as: GivenAs::Arguments, ..wanted }.gather(printer)?;
     config.rules.forget_sources();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    let runtime = crate::runtime::start()?;
     let guests = GuestThreads::start().internal()?;
     let trace = Trace::open(args.trace.as_deref())?;
     trace.start()?;

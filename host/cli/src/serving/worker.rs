@@ -7,7 +7,7 @@ use gymkhana_workers::{Signer, Worked, Worker, WorkerSettings};
 
 use crate::args::WorkerArgs;
 use crate::commands::page::stop_signal;
-use crate::error::{Classify, CliError, CliResult};
+use crate::error::{CliError, CliResult};
 use crate::printer::Printer;
 use crate::units::counted;
 
@@ -38,7 +38,7 @@ pub fn worker(args: &WorkerArgs, printer: &Printer) -> CliResult<()> {
         allow_programs: args.allow_programs,
         agents: gymkhana_gateway::start_agent,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    let runtime = crate::runtime::start()?;
     let Worked { runs, groups, episodes } = runtime.block_on(async {
         // Groups in progress go back to the queue.
         let stop = stop_signal()?;

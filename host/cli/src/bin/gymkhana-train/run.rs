@@ -65,7 +65,7 @@ pub fn conduct(
     shown: Shown,
     printer: &Printer,
 ) -> CliResult<(CommandEnding, u8)> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    let runtime = gymkhana_cli::runtime::start()?;
     let stop = StopRequest::default();
     let stopping = runtime.block_on(async { SignalListener::listen(stop.clone(), printer.clone()) })?;
     let request = make(stop.clone())?;

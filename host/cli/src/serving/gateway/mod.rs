@@ -54,7 +54,7 @@ pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
     if args.front.workers.is_some() {
         published::check(&file, &contents)?;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    let runtime = crate::runtime::start()?;
     let guests = GuestThreads::start().internal()?;
     let done = runtime.block_on(serve(args, &section, file, &contents, &guests, printer));
     // A session that did not end may still hold a thread.
