@@ -22,8 +22,9 @@ const TURNS: u64 = 3;
 const LONGEST: u64 = 3_000;
 
 /// A server of a frozen lake.
-pub fn start(desk: &Desk) -> Server {
-    Server::start(desk, &["serve", "plugins/frozen-lake.wasm", "--config", "serve.toml", "--listen", "127.0.0.1:0"])
+pub fn start(desk: &Desk, more: &[&str]) -> Server {
+    let serve = ["serve", "plugins/frozen-lake.wasm", "--config", "serve.toml", "--listen", "127.0.0.1:0"];
+    Server::start(desk, &[&serve, more].concat())
 }
 
 /// A folder with the file of the server.
@@ -97,7 +98,7 @@ pub fn end(mut server: Server) {
 /// Kills and stops servers; returns the last one.
 fn kill(soak: &Soak, round: u64, desk: &Desk, address: &Mutex<Option<String>>) -> Server {
     let set = |now: Option<String>| *address.lock().unwrap_or_else(PoisonError::into_inner) = now;
-    let (mut moments, mut server) = (soak.moments("serve", round), start(desk));
+    let (mut moments, mut server) = (soak.moments("serve", round), start(desk, &[]));
     set(Some(server.address.clone()));
     for _ in 0..MAX_KILLS {
         let (pause, fault) = next_fault(&mut moments, LONGEST);
@@ -108,7 +109,7 @@ fn kill(soak: &Soak, round: u64, desk: &Desk, address: &Mutex<Option<String>>) -
                 server.child.wait().expect("it ended");
                 set(None);
                 soak.count("killed serve", 1);
-                server = start(desk);
+                server = start(desk, &[]);
                 set(Some(server.address.clone()));
             }
             Fault::Stop(time) => {
