@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use gymkhana_record::{EpisodeRecord, Failure};
 
-pub use table::{FailureCause, FailureOwner, FailureRow, Outcome, Signature, TABLE};
+pub use table::{FailureCause, FailureOutcome, FailureOwner, FailureRow, Signature, TABLE};
 
 const INTRODUCTION: &str = "# Failures
 

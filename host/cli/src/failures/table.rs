@@ -104,7 +104,7 @@ impl FailureOwner {
 
 /// What becomes of the episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FailureOutcome {
     /// It has the total of `failures.provoked`.
     Provoked,
     /// The agent reads the failure and plays on.
@@ -123,7 +123,7 @@ pub enum Outcome {
     Ends,
 }
 
-impl Outcome {
+impl FailureOutcome {
     /// Text on the page.
     #[must_use]
     pub fn text(self) -> &'static str {
@@ -176,7 +176,7 @@ pub struct FailureRow {
     /// Who pays.
     pub owner: FailureOwner,
     /// What becomes of the episode.
-    pub outcome: Outcome,
+    pub outcome: FailureOutcome,
     /// Failures that the matrix of whole runs provokes; empty if other tests do.
     pub signatures: &'static [Signature],
     /// What shows it.
@@ -211,75 +211,75 @@ use FailureKind::{Budget, Capacity, Fault, Fuel, Memory, Refused, Trap};
 /// All causes.
 #[rustfmt::skip]
 pub const TABLE: &[FailureRow] = &[
-    FailureRow { cause: C::Environment, how: LIMITS, owner: Agent, outcome: Outcome::Provoked,
+    FailureRow { cause: C::Environment, how: LIMITS, owner: Agent, outcome: FailureOutcome::Provoked,
         signatures: &[at("environment", Trap, false), at("environment", Fuel, false), at("environment", Budget, false),
             at("environment", Memory, false), at("environment", Refused, false)],
         evidence: &[MATRIX, Test(EPISODES, "a_provoked_failure_costs_the_least_declared_total")] },
-    FailureRow { cause: C::Reward, how: LIMITS, owner: Agent, outcome: Outcome::Provoked,
+    FailureRow { cause: C::Reward, how: LIMITS, owner: Agent, outcome: FailureOutcome::Provoked,
         signatures: &[any("reward", Trap), any("reward", Fuel), any("reward", Budget), any("reward", Memory)],
         evidence: &[MATRIX] },
-    FailureRow { cause: C::Tool, how: LIMITS, owner: Agent, outcome: Outcome::Observed,
+    FailureRow { cause: C::Tool, how: LIMITS, owner: Agent, outcome: FailureOutcome::Observed,
         signatures: &[any("tool", Trap), any("tool", Fuel), any("tool", Budget), any("tool", Memory)],
         evidence: &[MATRIX,
             Test("host/cli/tests/folders/failures.rs", "a_tool_that_always_traps_is_an_observation_and_the_run_goes_on")] },
-    FailureRow { cause: C::McpServer, how: "a local one dies, hangs or floods", owner: Agent, outcome: Outcome::Observed,
+    FailureRow { cause: C::McpServer, how: "a local one dies, hangs or floods", owner: Agent, outcome: FailureOutcome::Observed,
         signatures: &[],
         evidence: &[Test(MCP, "hostile_servers_end_their_session_and_nothing_else"),
             Test(MCP, "a_stopped_server_is_named_and_ended")] },
     FailureRow { cause: C::AgentProgram, how: "killed, an error or the time limit, after its first request", owner: Agent,
-        outcome: Outcome::Provoked, signatures: &[],
+        outcome: FailureOutcome::Provoked, signatures: &[],
         evidence: &[Test(PROGRAMS, "programs_that_fail_are_failures_of_the_agent")] },
     FailureRow { cause: C::Environment, how: "the same before the agent's first turn", owner: Infrastructure,
-        outcome: Outcome::Absent,
+        outcome: FailureOutcome::Absent,
         signatures: &[at("environment", Trap, true), at("environment", Fuel, true), at("environment", Budget, true),
             at("environment", Memory, true)],
         evidence: &[MATRIX, Test(EPISODES, "a_failure_before_the_first_turn_is_not_the_agents")] },
     FailureRow { cause: C::Judge, how: "500, 429, hang-up, garbage or silence, asked by an environment or a tool",
-        owner: Infrastructure, outcome: Outcome::Retried, signatures: &[any("tool", Fault), any("environment", Fault)],
+        owner: Infrastructure, outcome: FailureOutcome::Retried, signatures: &[any("tool", Fault), any("environment", Fault)],
         evidence: &[MATRIX,
             Test("tests/tests/plugins/asking.rs", "an_unreachable_server_drops_the_episode_without_reward")] },
     FailureRow { cause: C::Judge, how: "the same, asked by a reward", owner: Infrastructure,
-        outcome: Outcome::GroupRetried, signatures: &[any("reward", Fault)],
+        outcome: FailureOutcome::GroupRetried, signatures: &[any("reward", Fault)],
         evidence: &[MATRIX, Test("tests/tests/plugins/asking.rs", "an_unreachable_judge_drops_the_group")] },
     FailureRow { cause: C::PolicyServer, how: "500, 429, hang-up or garbage, up to `policy.server.retries` times",
-        owner: Infrastructure, outcome: Outcome::Nothing, signatures: &[],
+        owner: Infrastructure, outcome: FailureOutcome::Nothing, signatures: &[],
         evidence: &[Test("host/cli/tests/runs/servers/mod.rs", "passing_faults_cost_nothing"),
             Test("tests/tests/policies/policy_servers.rs", "faults_are_retried_up_to_the_limit")] },
-    FailureRow { cause: C::PolicyServer, how: "the same, more often", owner: Infrastructure, outcome: Outcome::Retried,
+    FailureRow { cause: C::PolicyServer, how: "the same, more often", owner: Infrastructure, outcome: FailureOutcome::Retried,
         signatures: &[any("model", Fault)], evidence: &[OF_SERVER] },
     FailureRow { cause: C::PolicyServer, how: "silent for all episodes of a step or an evaluation", owner: Infrastructure,
-        outcome: Outcome::Outage, signatures: &[],
+        outcome: FailureOutcome::Outage, signatures: &[],
         evidence: &[Test(OUTAGES, "a_server_that_dies_ends_the_run_and_a_resume_goes_on"),
             Test(OUTAGES, "an_outage_is_waited_out_and_the_server_gets_its_weights_again")] },
     FailureRow { cause: C::Instance, how: "none is free in time, or another episode ended a shared one",
-        owner: Infrastructure, outcome: Outcome::Retried,
+        owner: Infrastructure, outcome: FailureOutcome::Retried,
         signatures: &[any("environment", Capacity), any("tool", Capacity)],
         evidence: &[Test(PLACES, "a_tool_without_a_place_drops_the_episode"),
             Test(PLACES, "a_reward_without_a_place_is_called_again_then_drops_the_group")] },
     FailureRow { cause: C::McpServer, how: "does not start, or the connection to a remote one ends",
-        owner: Infrastructure, outcome: Outcome::Retried, signatures: &[],
+        owner: Infrastructure, outcome: FailureOutcome::Retried, signatures: &[],
         evidence: &[Test("host/mcp/src/tool.rs", "the_end_of_a_remote_connection_is_a_fault")] },
     FailureRow { cause: C::AgentProgram, how: "does not start, or ends without a request", owner: Infrastructure,
-        outcome: Outcome::Retried, signatures: &[],
+        outcome: FailureOutcome::Retried, signatures: &[],
         evidence: &[Test(PROGRAMS, "a_program_that_does_not_start_is_a_fault_of_the_host"),
             Test(PROGRAMS, "programs_that_fail_are_failures_of_the_agent")] },
     FailureRow { cause: C::GatewayClient, how: "leaves its session, or the gateway is killed", owner: Infrastructure,
-        outcome: Outcome::Absent, signatures: &[],
+        outcome: FailureOutcome::Absent, signatures: &[],
         evidence: &[Test("host/gateway/src/control/tests.rs", "sessions_are_bounded_and_idle_ones_end"),
             Test("host/cli/tests/runs/agents/gateway.rs", "a_killed_gateway_loses_no_finished_turn_of_its_open_sessions")] },
-    FailureRow { cause: C::Worker, how: "killed, stopped or late", owner: Infrastructure, outcome: Outcome::Nothing,
+    FailureRow { cause: C::Worker, how: "killed, stopped or late", owner: Infrastructure, outcome: FailureOutcome::Nothing,
         signatures: &[],
         evidence: &[Test("host/cli/tests/folders/workers/mod.rs", "killed_stopped_and_late_workers_change_nothing")] },
     FailureRow { cause: C::Worker, how: "killed with a session of a gateway whose plugins have no snapshots",
-        owner: Infrastructure, outcome: Outcome::Absent, signatures: &[],
+        owner: Infrastructure, outcome: FailureOutcome::Absent, signatures: &[],
         evidence: &[Test("host/cli/tests/runs/agents/gateway_workers.rs", "sessions_without_snapshots_are_reported_as_lost")] },
-    FailureRow { cause: C::Disk, how: "full, of a worker or the bus", owner: Infrastructure, outcome: Outcome::Nothing,
+    FailureRow { cause: C::Disk, how: "full, of a worker or the bus", owner: Infrastructure, outcome: FailureOutcome::Nothing,
         signatures: &[],
         evidence: &[Test(FULL_DISKS, "a_worker_with_a_full_disk_ends_and_another_one_plays"),
             Test(FULL_DISKS, "a_run_waits_for_a_full_bus")] },
-    FailureRow { cause: C::Disk, how: "full, of the run", owner: Infrastructure, outcome: Outcome::Ends, signatures: &[],
+    FailureRow { cause: C::Disk, how: "full, of the run", owner: Infrastructure, outcome: FailureOutcome::Ends, signatures: &[],
         evidence: &[Test("host/cli/tests/commands/mistakes.rs", "a_full_disk_ends_a_run_that_can_be_resumed")] },
-    FailureRow { cause: C::Limit, how: "any failure, before a step trains on the others", owner: Infrastructure, outcome: Outcome::Ends, signatures: &[],
+    FailureRow { cause: C::Limit, how: "any failure, before a step trains on the others", owner: Infrastructure, outcome: FailureOutcome::Ends, signatures: &[],
         evidence: &[Test("host/cli/tests/folders/failures.rs",
             "too_many_failures_stop_the_run_with_their_count_and_the_last_of_them")] },
 ];

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use gymkhana_cli::failures::{self, FailureRow, Outcome, TABLE};
+use gymkhana_cli::failures::{self, FailureOutcome, FailureRow, TABLE};
 use gymkhana_policy_server::Protocol;
 use gymkhana_record::{Ending, EpisodeRecord, Failure, Phase};
 use serde_json::Value;
@@ -93,7 +93,7 @@ fn taught() -> &'static Path {
         // Checkpoints are never overwritten; this one is from an earlier run of the tests.
         let _none = std::fs::remove_dir_all(&folder);
         let of_tool = ["trap", "loop", "memory"].map(|name| call(name, "{}"));
-        let asks = call("complete", &format!("{{\"words\": \"{}\"}}", FAILS));
+        let asks = call("complete", &format!("{{\"words\": \"{FAILS}\"}}"));
         let mut replies = vec!["yes"; 6];
         replies.extend(["no", "trap", "loop", "memory", "error", "trap score", "loop score", "memory score"]);
         replies.push(REFUSES);
@@ -163,16 +163,17 @@ fn check(record: &EpisodeRecord) -> Vec<&'static FailureRow> {
     let what = format!("{}, {}: {:?}", record.id, record.ending, record.failures);
     let row = |failure: &Failure| failures::row_of(record, failure).unwrap_or_else(|| panic!("no row of {what}"));
     let rows: Vec<&FailureRow> = record.failures.iter().map(row).collect();
-    let has = |outcomes: &[Outcome]| rows.iter().any(|row| outcomes.contains(&row.outcome));
+    let has = |outcomes: &[FailureOutcome]| rows.iter().any(|row| outcomes.contains(&row.outcome));
     // An evaluation counts a start that fails.
-    let is_start = has(&[Outcome::Absent]);
-    let is_absent = has(&[Outcome::Retried, Outcome::GroupRetried]) || is_start && record.id.phase == Phase::Train;
+    let is_start = has(&[FailureOutcome::Absent]);
+    let is_absent =
+        has(&[FailureOutcome::Retried, FailureOutcome::GroupRetried]) || is_start && record.id.phase == Phase::Train;
     if is_absent {
         assert_eq!((record.ending, record.rewards.len(), record.success), (Ending::Dropped, 0, false), "{what}");
-    } else if is_start || has(&[Outcome::Provoked]) {
+    } else if is_start || has(&[FailureOutcome::Provoked]) {
         // 0 of the environment, -1 of one reward, 0 of the other.
         assert_eq!((&record.rewards[..], record.success), (&[-1.0][..], false), "{what}");
-    } else if has(&[Outcome::Observed]) {
+    } else if has(&[FailureOutcome::Observed]) {
         assert!(record.rewards[0] >= 0.0, "{what}: {:?}", record.rewards);
     }
     rows
@@ -293,7 +294,7 @@ fn members_that_a_policy_server_lost_leave_no_trace() {
     let lost: Vec<&EpisodeRecord> = records.iter().filter(|record| record.ending == Ending::Dropped).collect();
     assert_eq!(lost.len(), faults.len());
     for record in &records {
-        assert!(check(record).iter().all(|row| row.outcome == Outcome::Retried), "{}", record.id);
+        assert!(check(record).iter().all(|row| row.outcome == FailureOutcome::Retried), "{}", record.id);
     }
     twin::train(&desk, "model", &records);
     twin::assert_same_weights(
