@@ -16,7 +16,7 @@ fn start(clocks: &Clocks, desk: &Desk, arguments: &[&str]) -> Signalled {
 }
 
 /// Arguments of a run that workers play, whose lease has a second.
-fn run<'a>(url: &'a str) -> Vec<&'a str> {
+fn run(url: &str) -> Vec<&str> {
     run_arguments(WORD_PROBLEMS, &["--workers", url, "--lease", "1"])
 }
 
