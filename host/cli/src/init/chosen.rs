@@ -2,28 +2,36 @@
 
 use gymkhana_registry::{
     Answered, EnvironmentDescription, LockEntry, Requirement, RequirementName, RewardDescription, SelfDescription,
+    ToolDescription, structure,
 };
 use gymkhana_registry_client::Unpinned;
 
 use super::questions::WantedParts;
 use crate::args::InitArgs;
 use crate::args::registry::{AddArgs, FetchArgs};
-use crate::error::{CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::describe_component;
 use crate::printer::Printer;
 use crate::registry::RegistrySession;
+
+/// Limit of run files that say nothing else, in MiB.
+const DEFAULT_MEMORY_MIB: u64 = 64;
+/// Memory limit of a larger plugin, in multiples of what it begins with.
+const MEMORY_FACTOR: u64 = 2;
 
 /// A plugin with what it says about itself.
 pub struct Described<T> {
     pub entry: LockEntry,
     pub description: T,
+    /// Memory limit in MiB, for a plugin that begins with more than the limit of run files.
+    pub memory_mib: Option<u64>,
 }
 
 /// Plugins of a new project.
 pub struct ChosenPlugins {
     /// `None` if the project's own environment is the one.
     pub environment: Option<Described<EnvironmentDescription>>,
-    pub tools: Vec<LockEntry>,
+    pub tools: Vec<Described<ToolDescription>>,
     pub rewards: Vec<Described<RewardDescription>>,
 }
 
@@ -31,28 +39,22 @@ impl ChosenPlugins {
     /// Resolves and downloads the plugins, and asks each what it is.
     pub fn resolve(wanted: &WantedParts, session: &RegistrySession, printer: &Printer) -> CliResult<Self> {
         let one = |requirement: &Requirement| described(requirement, session, printer);
-        let environment = wanted.environment.as_ref().map(|requirement| {
-            let (entry, description) = one(requirement)?;
-            let description = description.environment.ok_or_else(|| not_a(&entry, "environment"))?;
-            Ok::<_, CliError>(Described { entry, description })
-        });
-        let tools = wanted.tools.iter().map(|requirement| {
-            let (entry, description) = one(requirement)?;
-            description.tool.ok_or_else(|| not_a(&entry, "tool")).map(|_| entry)
-        });
-        let rewards = wanted.rewards.iter().map(|requirement| {
-            let (entry, description) = one(requirement)?;
-            let description = description.reward.ok_or_else(|| not_a(&entry, "reward"))?;
-            Ok(Described { entry, description })
-        });
+        let environment = wanted
+            .environment
+            .as_ref()
+            .map(|requirement| one(requirement)?.of_kind("environment", |description| description.environment));
+        let tools = wanted.tools.iter().map(|tool| one(tool)?.of_kind("tool", |description| description.tool));
+        let rewards =
+            wanted.rewards.iter().map(|reward| one(reward)?.of_kind("reward", |description| description.reward));
         let (tools, rewards) = (tools.collect::<CliResult<_>>()?, rewards.collect::<CliResult<_>>()?);
         Ok(Self { environment: environment.transpose()?, tools, rewards })
     }
 
-    /// All plugins, the environment first.
-    pub fn entries(&self) -> impl Iterator<Item = &LockEntry> {
-        let environment = self.environment.iter().map(|one| &one.entry);
-        environment.chain(&self.tools).chain(self.rewards.iter().map(|one| &one.entry))
+    /// All plugins, the environment first, with their memory limits.
+    pub fn entries(&self) -> impl Iterator<Item = (&LockEntry, Option<u64>)> {
+        let environment = self.environment.iter().map(|one| (&one.entry, one.memory_mib));
+        let tools = self.tools.iter().map(|one| (&one.entry, one.memory_mib));
+        environment.chain(tools).chain(self.rewards.iter().map(|one| (&one.entry, one.memory_mib)))
     }
 
     /// Whether the project's own plugin is its only one.
@@ -67,7 +69,7 @@ impl ChosenPlugins {
             versions: semver::VersionReq::STAR,
         };
         AddArgs {
-            plugins: self.entries().map(requirement).collect(),
+            plugins: self.entries().map(|(entry, _)| requirement(entry)).collect(),
             allow: args.allow.clone(),
             fetch: FetchArgs::default(),
         }
@@ -78,12 +80,23 @@ fn described(
     requirement: &Requirement,
     session: &RegistrySession,
     printer: &Printer,
-) -> CliResult<(LockEntry, SelfDescription)> {
+) -> CliResult<Described<SelfDescription>> {
     let wanted = std::slice::from_ref(requirement);
     let found = session.wait(printer, session.client().resolve(wanted, None, Unpinned::Resolve))?;
     let entry = found.into_iter().next().ok_or_else(|| CliError::internal("a requirement was not resolved"))?;
     let bytes = session.wait(printer, session.client().component(&entry))?;
-    Ok((entry, describe_component(bytes, printer)?))
+    let begins_with = structure(&bytes).user_error()?.initial_memory.div_ceil(1 << 20);
+    let memory_mib = (begins_with > DEFAULT_MEMORY_MIB).then_some(begins_with * MEMORY_FACTOR);
+    Ok(Described { entry, description: describe_component(bytes, printer)?, memory_mib })
+}
+
+impl Described<SelfDescription> {
+    /// The plugin as one of a kind, which it must be.
+    fn of_kind<T>(self, kind: &str, of: impl FnOnce(SelfDescription) -> Option<T>) -> CliResult<Described<T>> {
+        let Self { entry, description, memory_mib } = self;
+        let description = of(description).ok_or_else(|| not_a(&entry, kind))?;
+        Ok(Described { entry, description, memory_mib })
+    }
 }
 
 fn not_a(entry: &LockEntry, kind: &str) -> CliError {

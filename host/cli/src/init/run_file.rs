@@ -29,11 +29,18 @@ const WARM_UP: &str =
 /// What the run file says.
 pub struct RunFileText {
     success: String,
-    plugins: Vec<(String, String)>,
+    plugins: Vec<PluginText>,
     model: Option<String>,
     limits: Limits,
     has_oracle: bool,
     steps: u64,
+}
+
+/// A plugin's name, source and memory limit in MiB.
+struct PluginText {
+    name: String,
+    source: String,
+    memory_mib: Option<u64>,
 }
 
 /// Limits of an episode. Without an example they are those of the templates' environment.
@@ -50,12 +57,16 @@ impl RunFileText {
     /// If nothing says which episodes succeed.
     pub fn new(args: &InitArgs, chosen: &ChosenPlugins) -> CliResult<Self> {
         let environment = chosen.environment.as_ref().map(|one| &one.description);
-        let named = chosen.entries().map(|entry| {
+        let named = chosen.entries().map(|(entry, memory_mib)| {
             let version = &entry.version;
-            (entry.name.name().to_owned(), format!("{}@^{}.{}", entry.name, version.major, version.minor))
+            let source = format!("{}@^{}.{}", entry.name, version.major, version.minor);
+            PluginText { name: entry.name.name().to_owned(), source, memory_mib }
         });
         let own = args.own.map(own_name);
-        let own = own.map(|name| (name.to_owned(), format!("plugins/{name}/{name}.wasm")));
+        let own = own.map(|name| {
+            let source = format!("plugins/{name}/{name}.wasm");
+            PluginText { name: name.to_owned(), source, memory_mib: None }
+        });
         Ok(Self {
             success: success(args, chosen)?,
             plugins: named.chain(own).collect(),
@@ -146,8 +157,12 @@ impl fmt::Display for RunFileText {
             "# Written by `host init`. `host run {NAME} --dry-run` shows the plan, `host run {NAME}` trains.\n"
         )?;
         writeln!(f, "seed = 1\nthreads = 2\nsuccess = {}\n\n[plugins]", quoted(success))?;
-        for (name, source) in plugins {
+        for PluginText { name, source, .. } in plugins.iter().filter(|plugin| plugin.memory_mib.is_none()) {
             writeln!(f, "{name} = {}", quoted(source))?;
+        }
+        for (plugin, memory_mib) in plugins.iter().filter_map(|plugin| Some((plugin, plugin.memory_mib?))) {
+            let PluginText { name, source, .. } = plugin;
+            writeln!(f, "\n[plugins.{name}]\nuse = {}\nmemory_mib = {memory_mib}", quoted(source))?;
         }
         writeln!(f, "\n[policy]")?;
         match model {
@@ -170,5 +185,31 @@ impl fmt::Display for RunFileText {
             "\n# Reinforcement learning on the policy's own episodes and their rewards.\n[[stages]]\nkind = \"rl\""
         )?;
         writeln!(f, "algorithm = \"loop\"\nsteps = {steps}\ngroups = 16\ngroup_size = 8")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_with_much_memory_has_a_table_of_its_own() {
+        let plugin = |name: &str, memory_mib| PluginText {
+            name: name.to_owned(),
+            source: format!("acme/{name}@^0.1"),
+            memory_mib,
+        };
+        let text = RunFileText {
+            success: "environment.success".to_owned(),
+            plugins: vec![plugin("interpreter", Some(136)), plugin("lake", None)],
+            model: None,
+            limits: Limits::default(),
+            has_oracle: false,
+            steps: 1,
+        };
+        let expected = "[plugins]\nlake = \"acme/lake@^0.1\"\n\n[plugins.interpreter]\nuse = \"acme/interpreter@^0.1\"\n\
+                        memory_mib = 136\n\n[policy]\n";
+        let text = text.to_string();
+        assert!(text.contains(expected), "{text}");
     }
 }
