@@ -71,6 +71,8 @@ def finish() -> None:
     else:
         _Prepared.finder.reason = native.UNIMPORTED
     gc.collect()
+    # Collections in the component leave what the image holds alone, so that they do not copy its pages.
+    gc.freeze()
 
 
 def _mount(archive: Archive, unusable: set[str]) -> None:
