@@ -20,15 +20,15 @@ pub struct TrainedToken {
     pub at: usize,
     /// Share of the token in the loss of the optimiser step.
     pub share: f64,
-    /// Advantage; not used by [`Loss::Supervised`].
+    /// Advantage; not used by [`ServerLoss::Supervised`].
     pub advantage: f64,
-    /// Log-probability under the policy that sampled it, in nats; not used by [`Loss::Supervised`].
+    /// Log-probability under the policy that sampled it, in nats; not used by [`ServerLoss::Supervised`].
     pub log_prob: f64,
 }
 
 /// Loss of a pass, as the server computes it from the ratio ρ of the current to the sampling policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Loss {
+pub enum ServerLoss {
     /// Negative log-likelihood.
     Supervised,
     /// `-ρA`.
@@ -58,7 +58,7 @@ pub enum Reduction {
     SequenceMean,
 }
 
-impl Loss {
+impl ServerLoss {
     /// Name of the loss and its numbers.
     pub(crate) fn named(self) -> (&'static str, HashMap<String, f64>) {
         let bounds = |low: f64, high: f64| {
@@ -81,7 +81,7 @@ impl Datum {
     /// A server that divides by the positions of a sequence gets advantages that are as many times larger, so that the
     /// shares of tokens in different sequences stay. Weights of a supervised loss are what such a server divides by: it gives
     /// each sequence the same share.
-    pub(crate) fn message(&self, loss: Loss, reduction: Reduction) -> wire::Datum {
+    pub(crate) fn message(&self, loss: ServerLoss, reduction: Reduction) -> wire::Datum {
         let inputs = self.tokens.len().saturating_sub(1);
         let factor = match reduction {
             Reduction::Sum => 1.0,
@@ -100,10 +100,10 @@ impl Datum {
         let targets = wire::Tensor { dense: Some(targets), dtype: wire::INT64, shape: vec![inputs as i64] };
         let mut numbers = HashMap::from([("target_tokens".to_owned(), targets)]);
         match loss {
-            Loss::Supervised => {
+            ServerLoss::Supervised => {
                 numbers.insert("weights".to_owned(), column(&|token| token.share));
             }
-            Loss::Importance | Loss::Clip { .. } | Loss::Cispo { .. } => {
+            ServerLoss::Importance | ServerLoss::Clip { .. } | ServerLoss::Cispo { .. } => {
                 numbers.insert("advantages".to_owned(), column(&|token| token.advantage * token.share * factor));
                 numbers.insert("logprobs".to_owned(), column(&|token| token.log_prob));
             }
@@ -134,7 +134,7 @@ mod tests {
             TrainedToken { at: 3, share: 0.25, advantage: -2.0, log_prob: -0.5 },
         ];
         let datum = Datum { tokens: vec![7, 8, 9, 10], trained };
-        let message = datum.message(Loss::Importance, Reduction::Sum);
+        let message = datum.message(ServerLoss::Importance, Reduction::Sum);
         assert_eq!(message.model_input[0].encoded_text.as_ref().unwrap().tokens, wire::token_bytes(&[7, 8, 9]));
         let targets = message.loss_fn_inputs["target_tokens"].dense.as_ref().unwrap();
         assert_eq!(wire::places(targets).unwrap(), [8, 9, 10]);
@@ -142,19 +142,19 @@ mod tests {
         assert_eq!(numbers(&message, "logprobs"), [0.0, -1.5, -0.5]);
         assert!(!message.loss_fn_inputs.contains_key("weights"), "the losses of policies know no weights");
         // Divided by three positions, the same numbers are left.
-        let scaled = datum.message(Loss::Clip { low: 0.2, high: 0.3 }, Reduction::SequenceMean);
+        let scaled = datum.message(ServerLoss::Clip { low: 0.2, high: 0.3 }, Reduction::SequenceMean);
         assert_eq!(numbers(&scaled, "advantages"), [0.0, 1.5, -1.5]);
-        let supervised = datum.message(Loss::Supervised, Reduction::Sum);
+        let supervised = datum.message(ServerLoss::Supervised, Reduction::Sum);
         assert_eq!(numbers(&supervised, "weights"), [0.0, 0.25, 0.25]);
         assert!(!supervised.loss_fn_inputs.contains_key("advantages"));
     }
 
     #[test]
     fn bounds_of_a_clip_are_those_of_the_ratio() {
-        let (name, bounds) = Loss::Clip { low: 0.2, high: 0.28 }.named();
+        let (name, bounds) = ServerLoss::Clip { low: 0.2, high: 0.28 }.named();
         assert_eq!(name, "ppo");
         assert_eq!(bounds["clip_low_threshold"], 0.8);
         assert_eq!(bounds["clip_high_threshold"], 1.28);
-        assert_eq!(Loss::Supervised.named(), ("cross_entropy", HashMap::new()));
+        assert_eq!(ServerLoss::Supervised.named(), ("cross_entropy", HashMap::new()));
     }
 }

@@ -38,4 +38,10 @@ pub enum TinkerError {
         /// Models of the server.
         served: String,
     },
+    /// The stage has no reference policy.
+    #[error("the stage began without a reference policy")]
+    NoReference,
+    /// The server has no critic.
+    #[error("a Tinker server trains no critic\nhint: use an algorithm without `critic`")]
+    NoCritic,
 }

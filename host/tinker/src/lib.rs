@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod datum;
+mod engine;
 mod error;
 mod model;
 mod policy;
@@ -17,6 +18,7 @@ mod tests;
 mod wire;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use gymkhana_net::{JsonClient, JsonClientError, RawBody, Received, RequestPolicy, Retry, Secret, StatusSink};
@@ -25,9 +27,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use url::Url;
 
-pub use datum::{Datum, Loss, Reduction, TrainedToken};
+pub use datum::{Datum, Reduction, ServerLoss, TrainedToken};
+pub use engine::{Counters, TinkerEngine, passes};
 pub use error::TinkerError;
-pub use model::{LoraSettings, Passed, TinkerModel};
+pub use model::{LoraSettings, TinkerModel};
 pub use policy::TinkerPolicy;
 
 /// Version of the protocol, by that of the official client.
@@ -68,6 +71,8 @@ pub struct TinkerClient {
     session: String,
     settings: TinkerSettings,
     heartbeat: JoinHandle<()>,
+    /// Number of models that the session has created, which the server orders them by.
+    models: AtomicU32,
 }
 
 impl std::fmt::Debug for TinkerClient {
@@ -105,7 +110,7 @@ impl TinkerClient {
         let session = http.post("/api/v1/create_session", &begin, &policy, text("session_id")).await;
         let session = session.map_err(|error| fault("begin a session", error))?;
         let heartbeat = tokio::spawn(keep_alive(Arc::clone(&http), session.clone(), policy));
-        Ok(Self { http, url, model, session, settings, heartbeat })
+        Ok(Self { http, url, model, session, settings, heartbeat, models: AtomicU32::new(0) })
     }
 
     /// Name of the model on the server.
@@ -123,6 +128,11 @@ impl TinkerClient {
     /// Number of the session.
     pub(crate) fn session(&self) -> &str {
         &self.session
+    }
+
+    /// Number of the next model of the session.
+    pub(crate) fn next_model(&self) -> u32 {
+        self.models.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Begins a call that computes and waits for its result.

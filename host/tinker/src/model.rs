@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use gymkhana_algorithm::Optimizer;
-use gymkhana_net::{RawBody, Received};
+use gymkhana_net::{JsonClientError, RawBody, Received};
 use prost::Message as _;
 use serde_json::{Value, json};
 
-use crate::datum::{Datum, Loss, Reduction};
+use crate::datum::{Datum, Reduction, ServerLoss};
 use crate::error::TinkerError;
 use crate::wire;
 use crate::{TinkerClient, text};
@@ -22,17 +22,11 @@ pub struct LoraSettings {
     pub seed: u32,
 }
 
-/// What a pass found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Passed {
-    /// Log-probability of each token but the first of each sequence under the weights before the step, in nats.
-    pub log_probs: Vec<Vec<f32>>,
-}
-
 /// A LoRA adapter on the server.
 #[derive(Debug)]
 pub struct TinkerModel {
     client: Arc<TinkerClient>,
+    settings: LoraSettings,
     id: String,
     reduction: Reduction,
     /// Number of the last request of this model, which the server orders requests by.
@@ -52,7 +46,7 @@ impl TinkerModel {
         let LoraSettings { rank, seed } = settings;
         let body = json!({
             "session_id": client.session(),
-            "model_seq_id": 0,
+            "model_seq_id": client.next_model(),
             "base_model": client.model(),
             "lora_config": { "rank": rank, "seed": seed },
             "type": "create_model",
@@ -60,7 +54,7 @@ impl TinkerModel {
         // The result names the model as the first answer does.
         let made = client.computed_json("/api/v1/create_model", &body, json_text("model_id")).await;
         let id = made.map_err(client.fault("create a model"))?;
-        Ok(Self { client, id, reduction, last_request: AtomicI32::new(0) })
+        Ok(Self { client, settings, id, reduction, last_request: AtomicI32::new(0) })
     }
 
     /// Creates an adapter with the weights and the optimiser's state that were saved under a path.
@@ -86,11 +80,29 @@ impl TinkerModel {
         Ok(model)
     }
 
-    /// Adds the gradient of a loss over sequences to that of the next optimiser step.
+    /// Adds the gradient of a loss over sequences to that of the next optimiser step. Returns the log-probability of each
+    /// token but the first of each sequence, in nats.
     ///
     /// # Errors
     /// If the server refuses, does not answer, or answers with other sequences.
-    pub async fn forward_backward(&self, data: &[Datum], loss: Loss) -> Result<Passed, TinkerError> {
+    pub async fn forward_backward(&self, data: &[Datum], loss: ServerLoss) -> Result<Vec<Vec<f32>>, TinkerError> {
+        self.pass(data, loss, false).await.map_err(self.client.fault("compute gradients"))
+    }
+
+    /// The log-probability of each token but the first of each sequence, in nats.
+    ///
+    /// # Errors
+    /// As [`TinkerModel::forward_backward`].
+    pub async fn forward(&self, data: &[Datum]) -> Result<Vec<Vec<f32>>, TinkerError> {
+        self.pass(data, ServerLoss::Supervised, true).await.map_err(self.client.fault("compute log-probabilities"))
+    }
+
+    async fn pass(
+        &self,
+        data: &[Datum],
+        loss: ServerLoss,
+        forward_only: bool,
+    ) -> Result<Vec<Vec<f32>>, JsonClientError> {
         let (loss_fn, loss_fn_config) = loss.named();
         let request = wire::ForwardBackwardRequest {
             model_id: self.id.clone(),
@@ -98,13 +110,25 @@ impl TinkerModel {
             data: data.iter().map(|datum| datum.message(loss, self.reduction)).collect(),
             loss_fn: loss_fn.to_owned(),
             loss_fn_config,
-            forward_only: false,
+            forward_only,
         };
         let body = RawBody { content_type: wire::CONTENT_TYPE, bytes: request.encode_to_vec() };
         let lengths: Vec<usize> = data.iter().map(|datum| datum.tokens.len().saturating_sub(1)).collect();
-        let passed =
-            self.client.computed("/api/v1/forward_backward", &body, |received| read_passed(received, &lengths));
-        passed.await.map_err(self.client.fault("compute gradients"))
+        self.client.computed("/api/v1/forward_backward", &body, |received| read_passed(received, &lengths)).await
+    }
+
+    /// A further adapter of the same form with the weights that were saved under a path.
+    ///
+    /// # Errors
+    /// As [`TinkerModel::open`].
+    pub async fn beside(&self, path: &str) -> Result<Self, TinkerError> {
+        Self::open(Arc::clone(&self.client), self.settings, self.reduction, path).await
+    }
+
+    /// How the server adds up losses.
+    #[must_use]
+    pub fn reduction(&self) -> Reduction {
+        self.reduction
     }
 
     /// Moves the weights by the gradient, with the learning rate of this step.
@@ -159,7 +183,7 @@ fn json_text(name: &'static str) -> impl Fn(&Received) -> Result<String, String>
 }
 
 /// Reads the log-probabilities of a pass; `lengths` are the numbers of each sequence.
-fn read_passed(received: &Received, lengths: &[usize]) -> Result<Passed, String> {
+fn read_passed(received: &Received, lengths: &[usize]) -> Result<Vec<Vec<f32>>, String> {
     let message = wire::ForwardBackwardOutput::decode(&received.bytes[..])
         .map_err(|error| format!("its result is not that of a pass: {error}"))?;
     let mut log_probs = Vec::new();
@@ -180,7 +204,7 @@ fn read_passed(received: &Received, lengths: &[usize]) -> Result<Passed, String>
     if log_probs.iter().flatten().any(|log_prob| log_prob.is_nan() || *log_prob > 1e-3) {
         return Err("a log-probability is above 0 or not a number".to_owned());
     }
-    Ok(Passed { log_probs })
+    Ok(log_probs)
 }
 
 #[cfg(test)]
@@ -189,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    fn passed(data: &[f32], offsets: &[i64], lengths: &[usize]) -> Result<Passed, String> {
+    fn passed(data: &[f32], offsets: &[i64], lengths: &[usize]) -> Result<Vec<Vec<f32>>, String> {
         let found = wire::BatchedTensor {
             data: data.iter().flat_map(|number| number.to_le_bytes()).collect(),
             offsets: offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect(),
@@ -206,7 +230,7 @@ mod tests {
     #[test]
     fn log_probabilities_are_cut_at_the_offsets() {
         let found = passed(&[-1.0, -2.0, -3.0], &[0, 8, 12], &[2, 1]).unwrap();
-        assert_eq!(found.log_probs, [vec![-1.0, -2.0], vec![-3.0]]);
+        assert_eq!(found, [vec![-1.0, -2.0], vec![-3.0]]);
     }
 
     #[test]

@@ -11,17 +11,19 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use gymkhana_algorithm::Optimizer;
+use gymkhana_algorithm::{Algorithm, Optimizer, Ratio, Surrogate};
+use gymkhana_engine::{Column, Engine as _, Loss, Pass, Sequence, Target, TokenStats};
 use gymkhana_net::{RequestPolicy, Retry};
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest, Stop};
 use gymkhana_record::Seed;
 use prost::Message as _;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use url::Url;
 
 use crate::{
-    Datum, LoraSettings, Loss, Reduction, TinkerClient, TinkerError, TinkerModel, TinkerPolicy, TinkerSettings,
-    TrainedToken, chosen, wire,
+    Counters, Datum, LoraSettings, Reduction, ServerLoss, TinkerClient, TinkerEngine, TinkerError, TinkerModel,
+    TinkerPolicy, TinkerSettings, TrainedToken, chosen, wire,
 };
 
 /// What the server was asked for, and the results that wait to be fetched.
@@ -174,8 +176,8 @@ async fn a_model_is_trained_saved_and_opened_again() {
     let (server, client) = connected().await;
     assert_eq!(client.model(), "base");
     let model = TinkerModel::create(Arc::clone(&client), LORA, Reduction::Sum).await.unwrap();
-    let passed = model.forward_backward(&[datum()], Loss::Importance).await.unwrap();
-    assert_eq!(passed.log_probs, [vec![-1.0; 3]]);
+    let passed = model.forward_backward(&[datum()], ServerLoss::Importance).await.unwrap();
+    assert_eq!(passed, [vec![-1.0; 3]]);
     let optimizer = Optimizer { beta2: 0.95, gradient_clip: 1.0, ..Optimizer::default() };
     model.optim_step(&optimizer, 0.5).await.unwrap();
     assert_eq!(model.save("1-000004").await.unwrap(), "tinker://model_1/weights/1-000004");
@@ -194,6 +196,70 @@ async fn a_model_is_trained_saved_and_opened_again() {
     assert_eq!(server.passes.lock().unwrap()[0].seq_id, 1);
     assert_eq!(calls[1].1["seq_id"], 2);
     assert_eq!(calls[4].1["optimizer"], true);
+}
+
+const PASS: Pass = Pass {
+    temperature: 1.0,
+    entropies: false,
+    micro_batch_tokens: 1024,
+    activation_checkpointing: false,
+    share_beginnings: true,
+};
+
+/// Two tokens with a share of 1/2 each and the advantage 2. The server's log-probabilities are -1: the ratios of the tokens
+/// are e^0.5 and e^-0.5, that of the sequence is 1.
+fn two_tokens() -> Sequence {
+    let mut stats = TokenStats::default();
+    for proximal in [-1.5, -0.5] {
+        stats.push(&[(Column::Proximal, proximal), (Column::Advantage, 2.0), (Column::LossWeight, 0.5)]);
+    }
+    let targets = [2, 3].map(|at| Target { at, turn: 0 }).to_vec();
+    Sequence::new(&[7, 8, 9, 10], targets, stats).unwrap()
+}
+
+/// Adds the gradient of a loss of [`two_tokens`]. Returns the loss, and the passes that the server was asked for.
+async fn accumulated(ratio: Ratio, reduction: Reduction) -> (f64, Vec<wire::ForwardBackwardRequest>) {
+    let (server, client) = connected().await;
+    let model = TinkerModel::create(client, LORA, reduction).await.unwrap();
+    let mut engine = TinkerEngine::new(model, Counters::default(), Handle::current());
+    let flags = Algorithm { surrogate: Surrogate::Importance {}, ratio: Some(ratio), kl: None, ..Algorithm::default() };
+    let pass = move || engine.accumulate(&[two_tokens()], Loss::Policy { flags: &flags, version: 0 }, PASS).unwrap();
+    let passed = tokio::task::spawn_blocking(pass).await.unwrap();
+    assert_eq!(passed.log_probs, [[-1.0, -1.0]]);
+    let passes = server.passes.lock().unwrap().clone();
+    (passed.sums.loss, passes)
+}
+
+fn numbers(pass: &wire::ForwardBackwardRequest, name: &str) -> Vec<f32> {
+    wire::floats(pass.data[0].loss_fn_inputs[name].dense.as_ref().unwrap()).unwrap()
+}
+
+/// `-ρA` of a sequence is -2, and each of its tokens has half of the derivative, -1.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_that_the_server_lacks_takes_two_passes() {
+    let (loss, passes) = accumulated(Ratio::Sequence, Reduction::Sum).await;
+    assert_eq!(loss, -2.0);
+    let [first, second] = &passes[..] else { panic!("{} passes", passes.len()) };
+    assert!(first.forward_only && !second.forward_only);
+    assert_eq!((second.loss_fn.as_str(), numbers(second, "weights")), ("cross_entropy", vec![0.0, 1.0, 1.0]));
+    // A mean over three positions is undone, and the ratio to the first pass is 1.
+    let (_, passes) = accumulated(Ratio::Sequence, Reduction::SequenceMean).await;
+    let second = &passes[1];
+    assert_eq!(second.loss_fn, "importance_sampling");
+    assert_eq!(
+        (numbers(second, "advantages"), numbers(second, "logprobs")),
+        (vec![0.0, 3.0, 3.0], vec![0.0, -1.0, -1.0])
+    );
+}
+
+/// `-ρA` of tokens is the server's own loss.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_that_the_server_has_takes_one_pass() {
+    let (loss, passes) = accumulated(Ratio::Token, Reduction::Sum).await;
+    assert!((loss + 0.5_f64.exp() + (-0.5_f64).exp()).abs() < 1e-12, "{loss}");
+    let [only] = &passes[..] else { panic!("{} passes", passes.len()) };
+    assert_eq!(only.loss_fn, "importance_sampling");
+    assert_eq!((numbers(only, "advantages"), numbers(only, "logprobs")), (vec![0.0, 1.0, 1.0], vec![0.0, -1.5, -0.5]));
 }
 
 #[tokio::test]
@@ -274,7 +340,7 @@ fn passes_are_written_as_the_official_client_writes_them() {
     const SUPERVISED: &str = "0a076d6f64656c5f3110031a640a100a0e0a0c07000000080000000900000012300a0d7461726765745f746f6b656e\
                               73121f0a18080000000000000009000000000000000a000000000000001802220103121e0a077765696768747312130a\
                               0c000000000000803e0000803e1801220103220d63726f73735f656e74726f7079";
-    for (loss, written) in [(Loss::Clip { low: 0.2, high: 0.28 }, CLIP), (Loss::Supervised, SUPERVISED)] {
+    for (loss, written) in [(ServerLoss::Clip { low: 0.2, high: 0.28 }, CLIP), (ServerLoss::Supervised, SUPERVISED)] {
         let (loss_fn, loss_fn_config) = loss.named();
         let own = wire::ForwardBackwardRequest {
             model_id: "model_1".to_owned(),

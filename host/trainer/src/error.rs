@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gymkhana_algorithm::SettingError;
+use gymkhana_learner::DataError;
 use gymkhana_policy::PolicyError;
 use tch::TchError;
 
@@ -86,13 +87,8 @@ pub enum TrainerError {
         source: safetensors::SafeTensorError,
     },
     /// Data that cannot be trained on.
-    #[error("cannot train on {what}: {problem}")]
-    Data {
-        /// The episode or demonstration.
-        what: String,
-        /// Description of the problem.
-        problem: String,
-    },
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// A gradient was not finite, after as many skipped steps as the settings allow; the weights are unchanged.
     #[error(
         "optimiser step {step} failed: the gradient norm is {norm}, after {skipped} skipped steps in a row\nhint: lower \

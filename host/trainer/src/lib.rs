@@ -1,14 +1,13 @@
-//! The libtorch model, generation, advantages, losses and checkpoints.
+//! The libtorch model, generation, gradients and checkpoints.
 //!
 //! [`Trainer`] is the entry point: it owns a model on a separate thread, generates as a
-//! [`Policy`](gymkhana_policy::Policy), takes training steps and writes checkpoints. The modules [`advantage`],
-//! [`loss`], [`model`] and [`adamw`] are public so that they can be read and tested separately.
+//! [`Policy`](gymkhana_policy::Policy), takes training steps and writes checkpoints. The modules [`loss`], [`model`]
+//! and [`adamw`] are public so that they can be read and tested separately.
 //!
 //! The crate never prints.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod adamw;
-pub mod advantage;
 mod batch;
 mod config;
 mod cuda;
@@ -16,16 +15,15 @@ mod device;
 mod engine;
 mod error;
 mod footprint;
-mod learner;
 mod lora;
 pub mod loss;
 pub mod model;
 pub mod parameters;
 pub mod rope;
 mod settings;
+mod stage;
 mod storage;
 mod tiny;
-pub mod token_stats;
 mod trainer;
 
 pub use config::{
@@ -42,8 +40,7 @@ pub use gymkhana_algorithm::{
     Scale, Schedule, SettingError, SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WeightSchedule,
     WeightShape, WhenClipped, Whiten,
 };
-pub use learner::remote::{RemoteStageState, RlMinibatches, TokenSequence, TokenTarget, demonstrated};
-pub use learner::{RlData, Weighted};
+pub use gymkhana_learner::{DataError, RlData, Weighted};
 pub use settings::TrainerSettings;
 pub use storage::checkpoint::{export_model, open_model};
 pub use storage::checksums::FILE as CHECKSUMS_FILE;

@@ -56,6 +56,9 @@ ARGUMENTS = ("run", "--plugins", PLUGINS, "run.toml", "--out", "out")
 PRICED = '{ plugin = "turn-cost", per = "token", price = 0.01 }'
 
 
+PENALTY = "stages.rl.settings.kl={{ beta = {beta}, estimator = 'k3', place = 'loss' }}"
+
+
 def write_run(folder, model, server, sft):
     (folder / "run.toml").write_text(RUN.format(model=model, url=server.url, sft=sft, wrap=PRICED))
 
@@ -105,6 +108,35 @@ def test_a_run_is_sampled_and_trained_by_the_server(tmp_path, model, start):
     assert versions[0] == {40} and versions[2] == {40 + int(sum(step["updates"] for step in learnt[:2]))}, versions
     replayed = host(tmp_path, "replay", "out")
     assert replayed.returncode == 0 and "every byte equal" in replayed.stdout, replayed
+
+
+def test_a_loss_of_two_passes_moves_the_policy_as_one_of_one_pass(tmp_path, model, start):
+    """GSPO with a penalty takes two passes. A penalty of nothing makes another of the server's own loss, with equal weights."""
+    learnt, server = {}, start()
+    for name, settings in {
+        "one": ["stages.rl.algorithm='cispo'"],
+        "two": ["stages.rl.algorithm='cispo'", PENALTY.format(beta=1e-9)],
+        "gspo": ["stages.rl.algorithm='gspo'", PENALTY.format(beta=0.05)],
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        write_run(folder, model, server, 5)
+        sets = [part for setting in settings for part in ("--set", setting)]
+        finished = host(folder, *ARGUMENTS, *sets)
+        assert finished.returncode == 0, finished.stderr
+        learnt[name] = metrics(folder)[1]
+    first = {name: steps[0] for name, steps in learnt.items()}
+    assert first["one"]["updates"] == first["two"]["updates"] == 1, first
+    assert abs(first["one"]["loss"] - first["two"]["loss"]) < 1e-3 * abs(first["one"]["loss"]), first
+    # By the reference policy's own log-probabilities, the policy has not moved before the first step.
+    assert abs(first["two"]["reference_divergence"]) < 1e-4 and abs(first["gspo"]["reference_divergence"]) < 1e-4, first
+    # It has moved after it, and what the first pass finds is what the same weights sampled.
+    for name in ("two", "gspo"):
+        assert learnt[name][1]["reference_divergence"] > 1e-8, learnt[name]
+        assert all(step["on_policy_divergence"] < 1e-9 for step in learnt[name]), learnt[name]
+    # The same seeds, and weights that moved alike: the next step samples the same tokens.
+    assert [step["tokens"] for step in learnt["one"][:2]] == [step["tokens"] for step in learnt["two"][:2]], learnt
+    assert abs(learnt["one"][1]["loss"] - learnt["two"][1]["loss"]) < 1e-3 * abs(learnt["one"][1]["loss"]), learnt
 
 
 def test_a_run_stops_and_goes_on_from_the_weights_on_the_server(tmp_path, model, start):

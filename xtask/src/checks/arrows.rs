@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 57] = [
+const ALLOWED: [Allowed; 59] = [
     ("nearest", &[]),
     ("finding", &[]),
     ("waits", &[]),
@@ -45,9 +45,11 @@ const ALLOWED: [Allowed; 57] = [
         &["record", "registry", "rules", "sandbox", "driver", "policy", "chat", "nearest", "algorithm", "waits"],
     ),
     ("gateway", &["http", "keeper", "record", "policy", "chat", "driver", "rollout", "waits"]),
-    ("trainer", &["algorithm", "record", "policy", "waits"]),
+    ("engine", &["algorithm"]),
+    ("learner", &["algorithm", "engine", "record"]),
+    ("trainer", &["algorithm", "engine", "learner", "record", "policy", "waits"]),
     ("policy-server", &["record", "policy", "chat", "net", "waits"]),
-    ("tinker", &["record", "policy", "algorithm", "net", "waits"]),
+    ("tinker", &["record", "policy", "algorithm", "engine", "net", "waits"]),
     ("gguf", &[]),
     ("store", &["record", "registry"]),
     ("health", &["finding", "record", "store"]),
@@ -104,6 +106,7 @@ const ALLOWED: [Allowed; 57] = [
             "hub",
             "sandbox",
             "rollout",
+            "learner",
             "trainer",
             "policy-server",
             "tinker",

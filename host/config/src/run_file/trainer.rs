@@ -1,6 +1,6 @@
 //! What the server of `[trainer]` can follow: ranges, sections and stages.
 
-use gymkhana_algorithm::{Algorithm, MomentFormat, Optimizer, Ratio, Surrogate, WhenClipped};
+use gymkhana_algorithm::{Algorithm, MomentFormat, Optimizer};
 
 use super::RunFile;
 use crate::error::RunFileError;
@@ -77,7 +77,6 @@ fn own_optimizer(optimizer: &Optimizer) -> Option<&'static str> {
 /// Key of the stage that the server does not know.
 fn of_stage(stage: &RlStage) -> Option<&'static str> {
     first([
-        (stage.demonstrations.is_some(), "demonstrations"),
         (stage.recorded.is_some(), "recorded"),
         // A server's training pass is at temperature 1, and its log-probabilities may be those of the cut distribution.
         (stage.temperature != 1.0, "a temperature other than 1"),
@@ -85,27 +84,16 @@ fn of_stage(stage: &RlStage) -> Option<&'static str> {
     ])
 }
 
-/// Flag of the algorithm that the server does not know.
+/// Flag of the algorithm that no function of log-probabilities follows, or that needs a model which the server lacks.
 fn of_algorithm(flags: &Algorithm) -> Option<&'static str> {
-    let known = match flags.surrogate {
-        Surrogate::Clip { dual, when_clipped, .. } => dual.is_none() && when_clipped == WhenClipped::DropGradient,
-        Surrogate::Cispo { .. } | Surrogate::Importance {} => true,
-        Surrogate::Plain {}
-        | Surrogate::Regression { .. }
-        | Surrogate::Preference { .. }
-        | Surrogate::UnpairedPreference { .. }
-        | Surrogate::Distillation { .. } => false,
-    };
+    let ema = flags.reference.is_some_and(|reference| reference.ema.is_some());
     first([
-        (!known, "settings.surrogate"),
-        (flags.ratio != Some(Ratio::Token), "settings.ratio"),
-        (flags.kl.is_some(), "settings.kl"),
+        (flags.distils(), "settings.surrogate"),
         (flags.entropy_bonus > 0.0 || flags.entropy_schedule.is_some(), "settings.entropy_bonus"),
         (flags.entropy_band.is_some(), "settings.entropy_band"),
         (flags.critic.is_some(), "settings.critic"),
         (flags.wants_teacher(), "settings.credit"),
-        (flags.off_policy.is_some(), "settings.off_policy"),
-        (flags.replay.is_some(), "settings.replay"),
+        (ema, "settings.reference.ema"),
     ])
 }
 
@@ -137,13 +125,8 @@ mod tests {
     fn what_the_server_cannot_follow_is_refused() {
         for (set, said) in [
             ("policy.lora={ rank = 4, alpha = 8 }", "[trainer] excludes policy.lora: set trainer.rank"),
-            (
-                "stages.rl.settings.kl={ beta = 0.1, estimator = \"k3\", place = \"loss\" }",
-                "stage `rl`: settings.kl cannot",
-            ),
             ("stages.rl.settings.entropy_bonus=0.01", "settings.entropy_bonus cannot be followed"),
             ("stages.rl.algorithm=\"ppo\"", "settings.critic cannot"),
-            ("stages.rl.algorithm=\"gspo\"", "settings.ratio cannot"),
             ("stages.rl.temperature=0.7", "a temperature other than 1 cannot"),
             ("stages.rl.top_p=0.9", "a cut by top_k, top_p or min_p cannot"),
             ("stages.rl.optimizer.ema=0.99", "optimizer.ema cannot"),
@@ -156,5 +139,17 @@ mod tests {
             let refused = refusal(&[set]);
             assert!(refused.contains(said), "{set}: {refused}");
         }
+        let follows = refusal(&["stages.rl.algorithm=\"dpo\"", "stages.rl.settings.reference={ ema = 0.9 }"]);
+        assert!(follows.contains("settings.reference.ema cannot"), "{follows}");
+    }
+
+    /// Presets whose loss is a function of log-probabilities.
+    #[test]
+    fn losses_of_log_probabilities_are_followed() {
+        for preset in ["gspo", "dpo", "kto", "spear"] {
+            RunFile::parse(FILE, "run.toml", &[format!("stages.rl.algorithm=\"{preset}\"")]).expect(preset);
+        }
+        let kl = "stages.rl.settings.kl={ beta = 0.1, estimator = \"k3\", place = \"loss\" }".to_owned();
+        RunFile::parse(FILE, "run.toml", &[kl]).expect("a penalty");
     }
 }

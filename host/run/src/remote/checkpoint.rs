@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use gymkhana_learner::advantage::AdvantageState;
+use gymkhana_learner::{Buffer, Learner};
 use gymkhana_orchestration::{Classify, RunResult};
-use gymkhana_trainer::RemoteStageState;
+use gymkhana_tinker::{Counters, TinkerEngine};
 use serde::{Deserialize, Serialize};
 
 /// Name of the file.
@@ -20,21 +22,45 @@ pub(super) struct RemoteCheckpoint {
     schema: u32,
     /// Path of the weights and of the optimiser's state.
     pub path: String,
-    weight_version: u32,
+    /// Path of the reference policy's weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    pub weight_version: u32,
     optimizer_steps: u64,
-    state: RemoteStageState,
-    position: serde_json::Value,
+    state: LearnerState,
+    pub position: serde_json::Value,
+}
+
+/// State of the learner.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LearnerState {
+    steps: u64,
+    memory: AdvantageState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kl_beta: Option<f64>,
+    #[serde(default)]
+    buffer: Buffer,
 }
 
 impl RemoteCheckpoint {
     pub(super) fn of(
-        progress: &RemoteProgress,
+        engine: &TinkerEngine,
+        learner: &Learner,
         weight_version: u32,
         path: String,
         position: &serde_json::Value,
     ) -> Self {
-        let RemoteProgress { optimizer_steps, state, .. } = progress.clone();
-        Self { schema: SCHEMA, path, weight_version, optimizer_steps, state, position: position.clone() }
+        let Learner { steps, kl_beta, memory, buffer } = learner.clone();
+        Self {
+            schema: SCHEMA,
+            path,
+            reference: engine.reference().map(str::to_owned),
+            weight_version,
+            optimizer_steps: engine.counters.optimizer_steps,
+            state: LearnerState { steps, memory, kl_beta, buffer },
+            position: position.clone(),
+        }
     }
 
     pub(super) fn text(&self) -> RunResult<String> {
@@ -54,19 +80,14 @@ impl RemoteCheckpoint {
         Ok(saved)
     }
 
-    /// Weight version, counters, and the position of the run.
-    pub(super) fn into_parts(self) -> (u32, RemoteProgress, Option<serde_json::Value>) {
-        let Self { weight_version, optimizer_steps, state, position, .. } = self;
-        (weight_version, RemoteProgress { optimizer_steps, state, saved: 0 }, Some(position))
+    /// What the learner needs of earlier steps.
+    pub(super) fn learner(&self) -> Learner {
+        let LearnerState { steps, memory, kl_beta, buffer } = self.state.clone();
+        Learner { steps, kl_beta, memory, buffer }
     }
-}
 
-/// What changes with training steps.
-#[derive(Debug, Clone, Default)]
-pub(super) struct RemoteProgress {
-    /// Optimiser steps of the stage.
-    pub optimizer_steps: u64,
-    pub state: RemoteStageState,
-    /// Number of saved weights, so that their names differ.
-    pub saved: u32,
+    /// Counters of the engine.
+    pub(super) fn counters(&self) -> Counters {
+        Counters { optimizer_steps: self.optimizer_steps, saved: 0 }
+    }
 }

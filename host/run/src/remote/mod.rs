@@ -1,45 +1,45 @@
-//! Trainer on a Tinker server: this program plays and computes advantages, the server samples and computes gradients.
+//! Trainer on a Tinker server: this program plays and computes losses, the server samples and computes gradients.
 
 mod checkpoint;
-mod measured;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gymkhana_config::{LossReduction, RunFile, TrainerSection};
+use gymkhana_learner::{Batch, Learner, demonstration_sequences, imitated_sequences, sft_step};
 use gymkhana_orchestration::grants::secret;
 use gymkhana_orchestration::server::status_sink;
 use gymkhana_orchestration::{Classify, OnHost, Reporter, RunError, RunResult};
 use gymkhana_policy::{Policy, ServerFailure};
-use gymkhana_record::step_metrics::{rl, sft};
+use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_tinker::{
-    Datum, LoraSettings, Loss, Reduction, TinkerClient, TinkerModel, TinkerPolicy, TinkerSettings, TrainedToken,
+    Counters, LoraSettings, Reduction, TinkerClient, TinkerEngine, TinkerError, TinkerModel, TinkerPolicy,
+    TinkerSettings,
 };
-use gymkhana_trainer::{
-    ModelDescription, ModelFiles, Optimizer, RemoteStageState, RlData, RlSettings, SftSettings, StageModels, Surrogate,
-    TokenSequence, Weighted, demonstrated,
-};
+use gymkhana_trainer::{ModelDescription, ModelFiles, RlData, RlSettings, SftSettings, StageModels, Weighted};
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use crate::remote::checkpoint::{RemoteCheckpoint, RemoteProgress};
-use crate::remote::measured::PassSums;
-
-/// Sequences of one request.
-const SEQUENCES: usize = 64;
+use crate::remote::checkpoint::RemoteCheckpoint;
 
 /// The run's policy on a server that samples from it and trains it.
 pub(crate) struct RemoteTrainer {
     description: ModelDescription,
-    model: TinkerModel,
     policy: OnHost<TinkerPolicy>,
     seed: Seed,
     /// Position of the checkpoint that was opened.
     position: Option<serde_json::Value>,
     /// Number of weight updates so far.
     weight_version: AtomicU32,
-    progress: Mutex<RemoteProgress>,
+    stage: Arc<Mutex<RemoteStage>>,
+}
+
+/// The model on the server, and what the stage needs of earlier steps.
+struct RemoteStage {
+    engine: TinkerEngine,
+    learner: Learner,
 }
 
 impl RemoteTrainer {
@@ -81,15 +81,21 @@ impl RemoteTrainer {
         let context = file.context_tokens().map_or(positions, |tokens| tokens.min(positions));
         let vocabulary = usize::try_from(description.config.vocab_size).unwrap_or(0);
         let policy = TinkerPolicy::new(client, section.requests, vocabulary, context);
-        let (weight_version, progress, position) = saved.map_or_else(Default::default, RemoteCheckpoint::into_parts);
+        let (mut learner, mut counters) = (Learner::default(), Counters::default());
+        let (mut weight_version, mut reference, mut position) = (0, None, None);
+        if let Some(saved) = saved {
+            (learner, counters) = (saved.learner(), saved.counters());
+            (weight_version, reference, position) = (saved.weight_version, saved.reference, Some(saved.position));
+        }
+        let mut engine = TinkerEngine::new(model.user_error()?, counters, Handle::current());
+        engine.set_reference(reference).await.user_error()?;
         Ok(Self {
             description,
-            model: model.user_error()?,
             policy: OnHost::new(Arc::new(policy)),
             seed,
             position,
             weight_version: AtomicU32::new(weight_version),
-            progress: Mutex::new(progress),
+            stage: Arc::new(Mutex::new(RemoteStage { engine, learner })),
         })
     }
 
@@ -125,25 +131,27 @@ impl RemoteTrainer {
 
     /// Starts a stage. The server keeps its optimiser's state.
     pub(crate) async fn begin_stage(&self, models: &StageModels) -> RunResult<()> {
-        if *models != StageModels::default() {
-            return Err(RunError::internal("the server of [trainer] has no model besides the policy"));
+        if models.critic || models.teacher.is_some() {
+            return Err(RunError::internal("the server of [trainer] has no critic and no teacher"));
         }
-        let mut progress = self.progress.lock().await;
-        (progress.optimizer_steps, progress.state) = (0, RemoteStageState::default());
-        Ok(())
+        let mut stage = self.stage.lock().await;
+        stage.learner = Learner::default();
+        stage.engine.counters.optimizer_steps = 0;
+        match models.reference {
+            true => stage.engine.refer_to_current().await.user_error(),
+            false => stage.engine.set_reference(None).await.user_error(),
+        }
     }
 
     /// Samples with the current weights from now on.
     pub(crate) async fn update_policy(&self) -> RunResult<()> {
-        let mut progress = self.progress.lock().await;
+        let mut stage = self.stage.lock().await;
         let (version, policy) = (self.weight_version(), self.policy.client());
         // A new adapter changes nothing, so that the base model samples like it.
         if version == 0 || policy.has_weights(version).await {
             return Ok(());
         }
-        progress.saved += 1;
-        let name = format!("v{version:06}-{}", progress.saved);
-        let path = self.model.save_for_sampling(&name).await.user_error()?;
+        let path = stage.engine.save_for_sampling(version).await.user_error()?;
         policy.load(path, version).await;
         Ok(())
     }
@@ -154,96 +162,79 @@ impl RemoteTrainer {
         demonstrations: &[Weighted<'_>],
         settings: &SftSettings,
     ) -> RunResult<StepMetrics> {
-        let sequences = demonstrated(demonstrations, settings).internal()?;
-        let mut progress = self.progress.lock().await;
-        let learning_rate = settings.optimizer.learning_rate_at(progress.optimizer_steps);
-        let measured = self.step(&sequences, Loss::Supervised, 0, &settings.optimizer, &mut progress).await?;
-        Ok(StepMetrics::from([
-            (sft::LOSS, measured.loss),
-            (sft::LOSS_SAMPLED, measured.loss_by_expert),
-            (sft::SKIPPED_UPDATES, 0.0),
-            (sft::LEARNING_RATE, learning_rate),
-            (sft::TOKENS, measured.tokens),
-        ]))
+        let sequences = demonstration_sequences(demonstrations, settings).internal()?;
+        let settings = settings.clone();
+        let metrics = self.compute(move |stage| sft_step(&mut stage.engine, &sequences, &settings)).await?;
+        self.weight_version.fetch_add(1, Ordering::AcqRel);
+        Ok(metrics)
     }
 
     /// Trains on groups of episodes, one optimiser step for each minibatch with a gradient.
     pub(crate) async fn rl_step(&self, data: &RlData<'_>, settings: &RlSettings) -> RunResult<StepMetrics> {
-        let loss = loss_of(settings)?;
-        let mut progress = self.progress.lock().await;
-        let version = self.weight_version();
-        let made = progress.state.minibatches(data, settings, self.seed, version);
-        let mut all = PassSums::default();
-        for sequences in &made.minibatches {
-            // Only the first pass has the weights that sampled.
-            let compared = if all.updates == 0.0 { version } else { u32::MAX };
-            all += self.step(sequences, loss, compared, &settings.optimizer, &mut progress).await?;
-        }
-        let learning_rate = settings.optimizer.learning_rate_at(progress.optimizer_steps.saturating_sub(1));
-        let mut metrics = all.metrics();
-        metrics.push(rl::LEARNING_RATE, learning_rate);
-        metrics.append(made.metrics);
+        let demonstrations = match data.demonstrations {
+            [] => vec![],
+            all => imitated_sequences(all).internal()?,
+        };
+        let batch = (Batch::of(data, settings), demonstrations);
+        let (settings, seed, version) = (settings.clone(), self.seed, self.weight_version());
+        let step =
+            move |stage: &mut RemoteStage| stage.learner.rl_step(&mut stage.engine, batch, &settings, seed, version);
+        let metrics = self.compute(step).await?;
+        let updates = metrics.get(rl::UPDATES.name()).map_or(0, |updates| updates as u32);
+        self.weight_version.fetch_add(updates, Ordering::AcqRel);
         Ok(metrics)
     }
 
-    /// One optimiser step on sequences. Tokens of the version `compared` are compared with those that the policy sampled.
-    async fn step(
+    /// Runs a step on a thread that waits for the server.
+    async fn compute(
         &self,
-        sequences: &[TokenSequence],
-        loss: Loss,
-        compared: u32,
-        optimizer: &Optimizer,
-        progress: &mut RemoteProgress,
-    ) -> RunResult<PassSums> {
-        let mut measured = PassSums::default();
-        for part in sequences.chunks(SEQUENCES) {
-            let data: Vec<Datum> = part.iter().map(datum).collect();
-            let passed = self.model.forward_backward(&data, loss).await.user_error()?;
-            for (sequence, log_probs) in part.iter().zip(&passed.log_probs) {
-                measured.add(sequence, log_probs, loss, compared);
-            }
-        }
-        let learning_rate = optimizer.learning_rate_at(progress.optimizer_steps);
-        self.model.optim_step(optimizer, learning_rate).await.user_error()?;
-        progress.optimizer_steps += 1;
-        self.weight_version.fetch_add(1, Ordering::AcqRel);
-        measured.updates = 1.0;
-        Ok(measured)
+        step: impl FnOnce(&mut RemoteStage) -> Result<StepMetrics, TinkerError> + Send + 'static,
+    ) -> RunResult<StepMetrics> {
+        let mut stage = Arc::clone(&self.stage).lock_owned().await;
+        let found = tokio::task::spawn_blocking(move || step(&mut stage)).await.internal()?;
+        found.user_error()
     }
 
     /// Saves the weights on the server, and the path of them in a new folder.
     pub(crate) async fn save(&self, folder: &Path, position: &serde_json::Value) -> RunResult<()> {
-        let mut progress = self.progress.lock().await;
-        progress.saved += 1;
+        let mut stage = self.stage.lock().await;
+        let RemoteStage { engine, learner } = &mut *stage;
+        engine.counters.saved += 1;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let path = self.model.save(&format!("{name}-{}", progress.saved)).await.user_error()?;
-        let text = RemoteCheckpoint::of(&progress, self.weight_version(), path, position).text()?;
+        let path = engine.model.save(&format!("{name}-{}", engine.counters.saved)).await.user_error()?;
+        let text = RemoteCheckpoint::of(engine, learner, self.weight_version(), path, position).text()?;
         let full =
             format!("the checkpoint `{}` cannot be written\nhint: free space, then use --resume", folder.display());
         self.description.write(folder, (checkpoint::FILE, &text)).user_context(full)
     }
 }
 
-fn datum(sequence: &TokenSequence) -> Datum {
-    let token = |target: &gymkhana_trainer::TokenTarget| TrainedToken {
-        at: target.at,
-        share: target.weight,
-        advantage: target.advantage,
-        log_prob: target.log_prob,
-    };
-    Datum { tokens: sequence.tokens.clone(), trained: sequence.targets.iter().map(token).collect() }
-}
+#[cfg(test)]
+mod tests {
+    use gymkhana_trainer::Preset;
 
-/// The loss of an algorithm. The run file's check refuses others.
-fn loss_of(settings: &RlSettings) -> RunResult<Loss> {
-    match settings.algorithm.surrogate {
-        Surrogate::Clip { low, high, .. } => Ok(Loss::Clip { low, high }),
-        Surrogate::Cispo { low, high } => Ok(Loss::Cispo { low, high }),
-        Surrogate::Importance {} => Ok(Loss::Importance),
-        Surrogate::Plain {}
-        | Surrogate::Regression { .. }
-        | Surrogate::Preference { .. }
-        | Surrogate::UnpairedPreference { .. }
-        | Surrogate::Distillation { .. } => Err(RunError::internal("the server of [trainer] has no such surrogate")),
+    use super::*;
+
+    const FILE: &str = "success = \"environment.success\"\n[policy]\ncheckpoint = \"model\"\n[trainer]\nkind = \"tinker\"\nurl = \
+                        \"http://127.0.0.1:1\"\n[[stages]]\nkind = \"rl\"\n";
+
+    /// The page's table of presets.
+    #[test]
+    fn the_page_says_how_many_passes_each_preset_takes() {
+        let page = include_str!("../../../../docs/how-to/train-on-a-tinker-server.md");
+        let row = |passes: &str| {
+            let line = page.lines().find_map(|line| line.strip_prefix(&format!("| {passes} | ")[..])).expect("a row");
+            line.trim_end_matches(" |").split(", ").map(|name| name.trim_matches('`').to_owned()).collect::<Vec<_>>()
+        };
+        let mut found = ["one", "two", "refused"].map(|passes| (passes, Vec::new()));
+        for name in Preset::names() {
+            let flags = Preset::named(name).and_then(|preset| preset.algorithm()).expect("a preset");
+            let is_run = RunFile::parse(FILE, "run.toml", &[format!("stages.rl.algorithm=\"{name}\"")]).is_ok();
+            let place = if is_run { gymkhana_tinker::passes(&flags) as usize - 1 } else { 2 };
+            found[place].1.push(name.to_owned());
+        }
+        for (passes, names) in found {
+            assert_eq!(row(passes), names, "{passes}");
+        }
     }
 }

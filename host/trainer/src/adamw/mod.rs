@@ -382,8 +382,8 @@ mod tests {
             let opened =
                 checkpoint::open(&path, &TrainerSettings { learns, ..TrainerSettings::default() }, Device::Cpu)
                     .expect("a checkpoint");
-            assert_eq!(opened.learner.optimizer.moments.is_some(), learns);
-            assert_eq!((opened.learner.optimizer.steps(), opened.weight_version), (u64::from(learns), 1));
+            assert_eq!(opened.stage.models.optimizer.moments.is_some(), learns);
+            assert_eq!((opened.stage.models.optimizer.steps(), opened.weight_version), (u64::from(learns), 1));
         }
     }
 }

@@ -5,42 +5,8 @@ mod prefix_group;
 
 pub(crate) use packed::Packed;
 
-use crate::token_stats::TokenStats;
+use gymkhana_engine::Sequence;
 use prefix_group::prefix_groups;
-
-/// Position of a token that is predicted and trained on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Target {
-    /// Index in the sequence, at least 1: a token comes before it.
-    pub at: usize,
-    /// Policy turn in which it was sampled.
-    pub turn: u32,
-}
-
-/// A token sequence with its targets.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sequence {
-    /// Tokens up to and including the last target.
-    pub tokens: Vec<u32>,
-    /// Targets in the order of their indices.
-    pub targets: Vec<Target>,
-    /// Numbers of the targets, one row each.
-    pub stats: TokenStats,
-}
-
-impl Sequence {
-    /// A sequence cut after its last target; `None` without targets. `stats` has one row per target.
-    pub fn new(tokens: &[u32], targets: Vec<Target>, stats: TokenStats) -> Option<Self> {
-        debug_assert_eq!(targets.len(), stats.len(), "one row per target");
-        let last = targets.last()?.at;
-        Some(Self { tokens: tokens[..=last].to_vec(), targets, stats })
-    }
-
-    /// Tokens that a forward pass computes: all but the last, which is only predicted.
-    pub fn inputs(&self) -> &[u32] {
-        &self.tokens[..self.tokens.len() - 1]
-    }
-}
 
 /// Sequences with a common prefix: the first `shared` tokens of each are equal and are computed once.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,18 +68,14 @@ pub(crate) fn positions(parts: &[Vec<PrefixGroup<'_>>]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use gymkhana_engine::{Target, TokenStats};
+
     use super::*;
 
     fn sequence(tokens: &[u32], at: &[usize]) -> Sequence {
         let targets: Vec<Target> = at.iter().map(|at| Target { at: *at, turn: 0 }).collect();
         let stats = TokenStats::neutral(targets.len());
         Sequence::new(tokens, targets, stats).expect("targets")
-    }
-
-    #[test]
-    fn sequences_end_with_their_last_target() {
-        assert_eq!(sequence(&[5, 6, 7, 8, 9], &[1, 3]).tokens, [5, 6, 7, 8]);
-        assert_eq!(Sequence::new(&[1, 2], Vec::new(), TokenStats::default()), None);
     }
 
     #[test]

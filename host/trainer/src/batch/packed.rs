@@ -6,11 +6,10 @@ use std::collections::HashMap;
 
 use tch::{Device, Kind, Tensor};
 
-use super::{PrefixGroup, Target};
-use crate::loss::Inputs;
+use super::PrefixGroup;
 use crate::model::{Sight, VisibleKeys};
-use crate::token_stats::{Column, TokenStats};
-use gymkhana_algorithm::Ratio;
+use gymkhana_engine::loss::Units;
+use gymkhana_engine::{Target, TokenStats};
 
 /// Least share of a block's longest row that another row must have: shorter rows begin a new block.
 const LEAST_FILLED: f64 = 0.75;
@@ -33,7 +32,6 @@ pub(crate) struct Packed {
     /// For each target, the index of its sequence in the list that parts were cut from, and its index in the sequence.
     pub origins: Vec<(usize, usize)>,
     blocks: Vec<Block>,
-    device: Device,
 }
 
 /// Rows that attend in one operation: consecutive positions, R rows of up to S positions, padded to S.
@@ -114,37 +112,10 @@ impl Packed {
         Tensor::cat(&blocks, 0).unsqueeze(0)
     }
 
-    /// A column of the targets' numbers, `[N]`.
-    pub fn column(&self, column: Column) -> Tensor {
-        let numbers: Vec<f32> = self.stats.column(column).iter().map(|number| *number as f32).collect();
-        Tensor::from_slice(&numbers).to_device(self.device)
-    }
-
-    /// Inputs of an objective: the columns that differ from their neutral value, and the units that share a ratio.
-    pub fn inputs(&self, ratio: Option<Ratio>) -> Inputs {
-        let columns = self.stats.informative().map(|column| (column, self.column(column)));
-        let units_N = match ratio {
-            Some(Ratio::Turn) => Some(self.units(|target| target.turn)),
-            Some(Ratio::Sequence) => Some(self.units(|_| 0)),
-            Some(Ratio::Token) | None => None,
-        };
-        Inputs::new(columns, units_N)
-    }
-
-    /// Indices, from 0, of the units that share a ratio: targets of one sequence with an equal `part`, `[N]`.
-    fn units(&self, part: fn(&Target) -> u32) -> Tensor {
-        let mut numbers = HashMap::new();
-        let places = self.origins.iter().map(|(place, _)| *place);
-        let units: Vec<i64> = self
-            .targets
-            .iter()
-            .zip(places)
-            .map(|(target, place)| {
-                let next = numbers.len() as i64;
-                *numbers.entry((place, part(target))).or_insert(next)
-            })
-            .collect();
-        Tensor::from_slice(&units).to_device(self.device)
+    /// Number, from 0, of each target's unit.
+    pub fn units(&self, units: Option<Units>) -> Option<Vec<usize>> {
+        let tokens = || self.origins.iter().zip(&self.targets).map(|((sequence, _), target)| (*sequence, target.turn));
+        units.map(|units| units.number(tokens()))
     }
 }
 
@@ -182,7 +153,6 @@ impl Layout {
             targets: self.targets,
             stats: self.stats,
             origins: self.origins,
-            device,
         }
     }
 

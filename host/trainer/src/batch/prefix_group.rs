@@ -42,9 +42,9 @@ fn common(left: &[u32], right: &[u32]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Target;
     use super::*;
-    use crate::token_stats::TokenStats;
+    use gymkhana_engine::Target;
+    use gymkhana_engine::TokenStats;
 
     fn sequence(tokens: &[u32]) -> Sequence {
         let at = tokens.len() - 1;

@@ -1,20 +1,14 @@
-//! Token losses, as short tensor functions.
+//! Numbers of tokens from logits, as short tensor functions. The crate `gymkhana-engine` makes losses of them.
 //!
-//! Suffixes of names are axes: N tokens, V vocabulary, U units that share a ratio. Each function returns one number per
-//! token. Aggregation is a weight per token, computed beforehand, so that a batch can be split between any two units
-//! without changing its loss.
+//! Suffixes of names are axes: N tokens, V vocabulary.
 #![allow(non_snake_case)]
 
-mod objective;
 mod per_token;
-mod surrogate;
 
-pub use objective::{Inputs, Objective, objective};
 pub use per_token::PerToken;
-pub use surrogate::{clipped, ratios, surrogate};
 use tch::{Kind, Tensor};
 
-use gymkhana_algorithm::{Direction, Estimator};
+use gymkhana_algorithm::Direction;
 
 /// Starts and lengths of the chunks in which the output layer processes `count` tokens, with at most `logits` logits
 /// each, but at least one token.
@@ -41,21 +35,6 @@ pub fn entropies(log_probs_NV: &Tensor) -> Tensor {
     -(log_probs_NV.exp() * log_probs_NV).sum_dim_intlist(-1, false, Kind::Float)
 }
 
-/// k3 estimate of the divergence from `other` in nats, `[N]`: `exp(other - own) - (other - own) - 1`, at least 0.
-pub fn k3_divergence(log_probs_N: &Tensor, other_N: &Tensor) -> Tensor {
-    let difference_N = other_N - log_probs_N;
-    difference_N.exp() - difference_N - 1.0
-}
-
-/// Estimate of the divergence from `other` in nats, `[N]`.
-pub fn divergence(log_probs_N: &Tensor, other_N: &Tensor, estimator: Estimator) -> Tensor {
-    match estimator {
-        Estimator::K1 => log_probs_N - other_N,
-        Estimator::K2 => (log_probs_N - other_N).square() * 0.5,
-        Estimator::K3 => k3_divergence(log_probs_N, other_N),
-    }
-}
-
 /// Divergence of each token in nats, `[N]`, from the log-probabilities of both, `[N, V]`. With `top_k`, both
 /// distributions are restricted to the teacher's most probable tokens and normalised.
 pub fn distillation(own_NV: &Tensor, teacher_NV: &Tensor, direction: Direction, top_k: Option<i64>) -> Tensor {
@@ -71,22 +50,10 @@ pub fn distillation(own_NV: &Tensor, teacher_NV: &Tensor, direction: Direction, 
     (from.exp() * (from - to)).sum_dim_intlist(-1, false, Kind::Float)
 }
 
-/// Half the squared error of each value, `[N]`. With `clip`, the maximum of it and the error of the value clipped to
-/// within `clip` of `before_N` (as in PPO's first implementation).
-pub fn value_loss(values_N: &Tensor, before_N: &Tensor, targets_N: &Tensor, clip: Option<f64>) -> Tensor {
-    let errors_N = (values_N - targets_N).square();
-    let errors_N = match clip {
-        None => errors_N,
-        Some(clip) => {
-            let held_N = before_N + (values_N - before_N).clamp(-clip, clip);
-            errors_N.maximum(&(held_N - targets_N).square())
-        }
-    };
-    errors_N * 0.5
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
@@ -97,5 +64,47 @@ mod tests {
         // A vocabulary beyond the size: one token at a time.
         assert_eq!(of(2, 99), [(0, 1), (1, 1)]);
         assert_eq!(of(0, 500), []);
+    }
+
+    /// The numbers in a tree of lists, in order.
+    fn leaves(value: &Value) -> Vec<f64> {
+        match value {
+            Value::Array(items) => items.iter().flat_map(leaves).collect(),
+            other => vec![other.as_f64().expect("a number")],
+        }
+    }
+
+    /// Compares with a relative tolerance of 1e-5, and of 1e-6 of the largest number.
+    fn near(found: &[f64], expected: &[f64], what: &str) {
+        let scale = expected.iter().fold(0.0_f64, |largest, number| largest.max(number.abs()));
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(
+                (found - expected).abs() <= 1e-5 * expected.abs() + 1e-6 * scale,
+                "{what}: {found} is not {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn divergences_of_distributions_are_those_of_the_formula() {
+        let golden: Value =
+            serde_json::from_str(include_str!("../../../../tests/golden/algorithms.json")).expect("JSON");
+        let golden = &golden["distributions"];
+        let rows =
+            |value: &Value| Tensor::from_slice(&leaves(value)).view([value.as_array().expect("rows").len() as i64, -1]);
+        let teacher_NV = rows(&golden["teacher"]).log_softmax(-1, Kind::Double);
+        let weights_N = Tensor::from_slice(&leaves(&golden["weights"]));
+        for case in golden["cases"].as_array().expect("cases") {
+            let logits_NV = rows(&golden["policy"]).set_requires_grad(true);
+            let direction = serde_json::from_value(case["direction"].clone()).expect("a direction");
+            let own_NV = logits_NV.log_softmax(-1, Kind::Double);
+            let found_N = distillation(&own_NV, &teacher_NV, direction, case["top_k"].as_i64());
+            (&found_N * &weights_N).sum(Kind::Double).backward();
+            let numbers =
+                |tensor: &Tensor| Vec::<f64>::try_from(tensor.to_kind(Kind::Double).view([-1])).expect("numbers");
+            let what = format!("{} {}", case["direction"], case["top_k"]);
+            near(&numbers(&found_N.detach()), &leaves(&case["divergences"]), &what);
+            near(&numbers(&logits_NV.grad()), &leaves(&case["gradient"]), &format!("{what}: gradient"));
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Numbers of tokens that a forward pass gives.
 #![allow(non_snake_case)]
 
-use tch::Tensor;
+use std::ops::Range;
+
+use gymkhana_engine::{Coefficients, TokenNumbers};
+use tch::{Device, Kind, TchError, Tensor};
 
 use super::entropies;
 
@@ -31,18 +34,46 @@ impl PerToken {
         Self { entropies_N, ..log_probs_N.into() }
     }
 
-    /// All tensors, in a fixed order.
-    pub(crate) fn each(&self) -> impl Iterator<Item = Option<&Tensor>> {
-        [Some(&self.log_probs_N), self.entropies_N.as_ref(), self.divergences_N.as_ref()].into_iter()
+    /// The numbers, without gradients.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn numbers(&self) -> Result<TokenNumbers, TchError> {
+        let read = |values_N: &Tensor| {
+            let values = Vec::<f32>::try_from(values_N.detach())?;
+            Ok::<_, TchError>(values.into_iter().map(f64::from).collect())
+        };
+        Ok(TokenNumbers {
+            log_probs: read(&self.log_probs_N)?,
+            entropies: self.entropies_N.as_ref().map(read).transpose()?,
+            divergences: self.divergences_N.as_ref().map(read).transpose()?,
+        })
     }
 
-    /// Applies a function to every tensor.
-    pub(crate) fn map(self, function: impl Fn(Tensor) -> Tensor) -> Self {
-        let Self { log_probs_N, entropies_N, divergences_N } = self;
+    /// Derivatives of a loss by the numbers of a range of tokens.
+    pub(crate) fn coefficients(by: &Coefficients, range: Range<usize>, device: Device) -> Self {
+        let tensor = |numbers: &Vec<f64>| {
+            let numbers: Vec<f32> = numbers[range.clone()].iter().map(|number| *number as f32).collect();
+            Tensor::from_slice(&numbers).to_device(device)
+        };
         Self {
-            log_probs_N: function(log_probs_N),
-            entropies_N: entropies_N.map(&function),
-            divergences_N: divergences_N.map(&function),
+            log_probs_N: tensor(&by.log_probs),
+            entropies_N: by.entropies.as_ref().map(tensor),
+            divergences_N: by.divergences.as_ref().map(tensor),
+        }
+    }
+
+    /// Adds the gradients of a loss, given its derivatives by the numbers of a range of tokens, which are these.
+    pub(crate) fn backward(&self, by: &Coefficients, range: Range<usize>) {
+        let by = Self::coefficients(by, range, self.log_probs_N.device());
+        let both = [
+            (Some(&self.log_probs_N), Some(&by.log_probs_N)),
+            (self.entropies_N.as_ref(), by.entropies_N.as_ref()),
+            (self.divergences_N.as_ref(), by.divergences_N.as_ref()),
+        ];
+        let pull = |(values_N, by_N): (Option<&Tensor>, Option<&Tensor>)| Some((values_N? * by_N?).sum(Kind::Float));
+        if let Some(pulled) = both.into_iter().filter_map(pull).reduce(|sum, more| sum + more) {
+            pulled.backward();
         }
     }
 

@@ -14,6 +14,7 @@ mod product;
 mod rotary;
 mod weights;
 
+use gymkhana_learner::DataError;
 use gymkhana_record::Seed;
 use tch::{Device, Kind, Tensor, no_grad_guard};
 
@@ -379,7 +380,7 @@ impl Model {
     /// # Errors
     /// If the sequence is empty or too long, or a token is outside the vocabulary.
     pub fn logits(&self, tokens: &[u32]) -> Result<Tensor, TrainerError> {
-        self.check_tokens(tokens).map_err(|problem| TrainerError::Data { what: "a sequence".into(), problem })?;
+        self.check_tokens(tokens).map_err(|problem| DataError { what: "a sequence".into(), problem })?;
         let _guard = no_grad_guard();
         let weights = self.inference_weights();
         let tokens_1S = token_tensor(tokens).unsqueeze(0).to_device(self.device());

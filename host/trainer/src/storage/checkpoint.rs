@@ -12,9 +12,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Tensor, no_grad_guard};
 
-use crate::learner::{Learner, StageState};
 use crate::lora;
 use crate::model::{EMBEDDING, Model, OUTPUT_LAYER};
+use crate::stage::{Models, Stage, StageState};
 use crate::storage::files::{ADAPTER_CONFIG, ModelFiles, check_base};
 use crate::storage::token_count::TokenCount;
 use crate::storage::{checksums, tensor_file, weight_files};
@@ -66,7 +66,7 @@ impl CheckpointState {
 /// Data to write.
 pub(crate) struct Snapshot<'a> {
     pub model: &'a Model,
-    pub learner: &'a Learner,
+    pub stage: &'a Stage,
     pub files: &'a ModelFiles,
     pub weight_version: u32,
     pub position: &'a serde_json::Value,
@@ -75,7 +75,7 @@ pub(crate) struct Snapshot<'a> {
 /// Data read from a checkpoint.
 pub(crate) struct OpenedCheckpoint {
     pub model: Model,
-    pub learner: Learner,
+    pub stage: Stage,
     pub files: ModelFiles,
     pub weight_version: u32,
     /// Position passed to [`save`]; `None` for a plain Hugging Face folder.
@@ -132,7 +132,7 @@ fn write_model(
 
 /// Writes the moving average of the weights as a model of its own. Returns the names of its files.
 fn write_average(partial: &Path, snapshot: &Snapshot<'_>) -> Result<Vec<String>, TrainerError> {
-    let Some(average) = snapshot.learner.average.parameters() else { return Ok(Vec::new()) };
+    let Some(average) = snapshot.stage.models.average.parameters() else { return Ok(Vec::new()) };
     let folder = partial.join(AVERAGE);
     std::fs::create_dir(&folder).map_err(TrainerError::file("create", &folder))?;
     let weights: Vec<(String, Tensor)> =
@@ -155,17 +155,17 @@ fn write_adapter(partial: &Path, model: &Model, lora: &Lora) -> Result<(), Train
     sync_folder(&folder)
 }
 
-fn write_learner(partial: &Path, model: &Model, learner: &Learner) -> Result<(), TrainerError> {
+fn write_models(partial: &Path, model: &Model, models: &Models) -> Result<(), TrainerError> {
     let folder = partial.join(STATE_FOLDER);
     std::fs::create_dir(&folder).map_err(TrainerError::file("create", &folder))?;
-    tensor_file::write(&partial.join(STATE_TENSORS), &learner.named(model)?)?;
+    tensor_file::write(&partial.join(STATE_TENSORS), &models.named(model)?)?;
     sync_folder(&folder)
 }
 
 fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
     let model = snapshot.model;
     write_model(partial, model.config(), &merged(model), snapshot.files)?;
-    write_learner(partial, model, snapshot.learner)?;
+    write_models(partial, model, &snapshot.stage.models)?;
     let mut names: BTreeSet<String> = snapshot.files.iter().map(|(name, _)| name.to_owned()).collect();
     names.extend(REQUIRED.map(ToOwned::to_owned));
     names.insert(STATE_TENSORS.to_owned());
@@ -177,10 +177,10 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
     let state = CheckpointState {
         schema: SCHEMA,
         weight_version: snapshot.weight_version,
-        optimizer_steps: snapshot.learner.optimizer.steps(),
-        stage_models: snapshot.learner.stage_models(),
+        optimizer_steps: snapshot.stage.models.optimizer.steps(),
+        stage_models: snapshot.stage.models.kinds(),
         lora: model.lora().cloned(),
-        stage_state: snapshot.learner.stage_state(),
+        stage_state: snapshot.stage.state(),
         position: snapshot.position.clone(),
     };
     let path = partial.join(STATE);
@@ -220,17 +220,17 @@ pub(crate) fn open(
     let models =
         state.as_ref().filter(|_| goes_on).map_or_else(StageModels::default, |state| state.stage_models.clone());
     let teacher = open_teacher(&models, settings, device)?;
-    let mut learner = Learner::new(&model, models, teacher)?;
+    let mut stage = Stage::new(&model, models, teacher)?;
     let Some(state) = state else {
-        return Ok(OpenedCheckpoint { model, learner, files, weight_version: 0, position: None });
+        return Ok(OpenedCheckpoint { model, stage, files, weight_version: 0, position: None });
     };
     if goes_on {
-        learner.begin(&model, &state.stage_state)?;
-        read_learner(&folder.join(state.tensors()), &model, &learner)?;
-        learner.optimizer.set_steps(state.optimizer_steps);
-        learner.restore(state.stage_state);
+        stage.models.begin(&model, &state.stage_state)?;
+        read_models(&folder.join(state.tensors()), &model, &stage.models)?;
+        stage.models.optimizer.set_steps(state.optimizer_steps);
+        stage.restore(state.stage_state);
     }
-    Ok(OpenedCheckpoint { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
+    Ok(OpenedCheckpoint { model, stage, files, weight_version: state.weight_version, position: Some(state.position) })
 }
 
 /// Reads the model of a Hugging Face folder or of a checkpoint, without its training state. It is not trained.
@@ -286,8 +286,8 @@ fn read_state(folder: &Path) -> Result<Option<CheckpointState>, TrainerError> {
     Ok(Some(state))
 }
 
-fn read_learner(path: &Path, model: &Model, learner: &Learner) -> Result<(), TrainerError> {
-    let mut left: BTreeMap<String, Tensor> = learner.named(model)?.into_iter().collect();
+fn read_models(path: &Path, model: &Model, models: &Models) -> Result<(), TrainerError> {
+    let mut left: BTreeMap<String, Tensor> = models.named(model)?.into_iter().collect();
     let damaged = |problem: String| TrainerError::Weights { path: path.to_owned(), problem };
     tensor_file::read_state(path, |name, values| {
         let own = left.remove(name).ok_or_else(|| damaged(format!("unknown tensor `{name}`")))?;

@@ -11,14 +11,15 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use gymkhana_learner::{Batch, RlData, Weighted, check_segment, demonstration_sequences, imitated_sequences, sft_step};
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
 use gymkhana_record::step_metrics::{rl, sft};
 use gymkhana_record::{EpisodeRecord, Sampled, Segment, StepMetrics};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::engine::WaitingRequest;
-use crate::learner::{Batch, Learner, RlData, Weighted, check_segment, demonstration_sequences, imitated_sequences};
 use crate::model::Model;
+use crate::stage::{Embedded, Stage};
 use crate::storage::checkpoint::{self, OpenedCheckpoint, Snapshot};
 
 use crate::{
@@ -57,8 +58,8 @@ impl Trainer {
         Self::start(settings, |settings| {
             let model = Model::of(config, settings, device::open(settings.device)?)?;
             model.randomise(settings.seed.child("weights"))?;
-            let learner = Learner::new(&model, StageModels::default(), None)?;
-            Ok(OpenedCheckpoint { model, learner, files, weight_version: 0, position: None })
+            let stage = Stage::new(&model, StageModels::default(), None)?;
+            Ok(OpenedCheckpoint { model, stage, files, weight_version: 0, position: None })
         })
     }
 
@@ -145,7 +146,7 @@ impl Trainer {
         self.run(move |worker| {
             worker.use_average(false)?;
             let teacher = checkpoint::open_teacher(&models, &worker.settings, worker.model.device())?;
-            worker.learner = Learner::new(&worker.model, models, teacher)?;
+            worker.stage = Stage::new(&worker.model, models, teacher)?;
             Ok(())
         })
         .await
@@ -182,7 +183,8 @@ impl Trainer {
         let settings = settings.clone();
         self.run(move |worker| {
             worker.use_average(false)?;
-            let metrics = worker.learner.sft_step(&mut worker.model, &sequences, &settings)?;
+            let mut engine = Embedded { model: &mut worker.model, models: &mut worker.stage.models };
+            let metrics = sft_step(&mut engine, &sequences, &settings)?;
             if metrics.get(sft::SKIPPED_UPDATES.name()) == Some(0.0) {
                 worker.publish_weights();
             }
@@ -228,7 +230,7 @@ impl Trainer {
         let settings = settings.clone();
         self.run(move |worker| {
             worker.use_average(false)?;
-            let (needs, models) = (settings.algorithm.stage_models(), worker.learner.stage_models());
+            let (needs, models) = (settings.algorithm.stage_models(), worker.stage.models.kinds());
             let taught = !settings.algorithm.wants_teacher() || models.teacher.is_some();
             let referred = (models.reference || !needs.reference) && (models.follows || !needs.follows);
             if !referred || (needs.critic && !models.critic) || !taught {
@@ -240,8 +242,9 @@ impl Trainer {
                 .into());
             }
             let (seed, version) = (worker.settings.seed, worker.shared.version.load(Ordering::Acquire));
-            let metrics =
-                worker.learner.rl_step(&mut worker.model, (batch, demonstrations), &settings, seed, version)?;
+            let Stage { learner, models } = &mut worker.stage;
+            let mut engine = Embedded { model: &mut worker.model, models };
+            let metrics = learner.rl_step(&mut engine, (batch, demonstrations), &settings, seed, version)?;
             if metrics.get(rl::UPDATES.name()).is_some_and(|updates| updates > 0.0) {
                 worker.publish_weights();
             }
@@ -269,7 +272,7 @@ impl Trainer {
             worker.use_average(false)?;
             let snapshot = Snapshot {
                 model: &worker.model,
-                learner: &worker.learner,
+                stage: &worker.stage,
                 files: &worker.shared.files,
                 weight_version: worker.shared.version.load(Ordering::Acquire),
                 position: &position,
@@ -290,7 +293,7 @@ impl Trainer {
     }
 
     fn check_segment(&self, segment: &Segment, what: impl FnOnce() -> String) -> Result<(), TrainerError> {
-        check_segment(segment, self.shared.config.vocab_size, self.shared.context, what)
+        Ok(check_segment(segment, self.shared.config.vocab_size, self.shared.context, what)?)
     }
 
     /// Runs a job on the thread, between two tokens.

@@ -15,8 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::thread::{Work, serve};
 use crate::engine::{Engine, WaitingRequest};
 use crate::error::chain;
-use crate::learner::Learner;
 use crate::model::Model;
+use crate::stage::Stage;
 use crate::storage::checkpoint::OpenedCheckpoint;
 use crate::{Footprint, ModelConfig, ModelFiles, TrainerError, TrainerSettings};
 
@@ -32,7 +32,7 @@ pub(super) enum TrainerMessage {
 /// State of the thread.
 pub(super) struct ModelThread {
     pub(super) model: Model,
-    pub(super) learner: Learner,
+    pub(super) stage: Stage,
     pub(super) engine: Engine,
     pub(super) shared: HandleView,
     pub(super) settings: TrainerSettings,
@@ -89,7 +89,7 @@ pub(super) fn run(
 
 impl ModelThread {
     fn new(opened: OpenedCheckpoint, settings: TrainerSettings) -> Result<Self, TrainerError> {
-        let OpenedCheckpoint { model, learner, files, weight_version, position } = opened;
+        let OpenedCheckpoint { model, stage, files, weight_version, position } = opened;
         let context = model.positions() as usize;
         let shared = HandleView {
             version: Arc::new(AtomicU32::new(weight_version)),
@@ -100,12 +100,12 @@ impl ModelThread {
             context,
             footprint: Footprint::of(model.config(), &settings, context),
         };
-        Ok(Self { engine: Engine::new(&model, &settings, context, weight_version)?, model, learner, shared, settings })
+        Ok(Self { engine: Engine::new(&model, &settings, context, weight_version)?, model, stage, shared, settings })
     }
 
     /// Exchanges the weights and their average, if the other ones are in use.
     pub(super) fn use_average(&mut self, average: bool) -> Result<(), TrainerError> {
-        if self.learner.average.exchange(&mut self.model, average)? {
+        if self.stage.models.average.exchange(&mut self.model, average)? {
             self.engine.update(&self.model, self.shared.version.load(Ordering::Acquire));
         }
         Ok(())

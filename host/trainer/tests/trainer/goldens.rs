@@ -4,15 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gymkhana_engine::{Column, Loss, TokenNumbers, TokenRows, TokenStats};
+use gymkhana_learner::advantage::ComparisonRule;
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
 use gymkhana_record::Seed;
 use gymkhana_trainer::adamw::AdamW;
-use gymkhana_trainer::advantage::ComparisonRule;
 use gymkhana_trainer::parameters::Parameters;
 use gymkhana_trainer::rope::Rope;
-use gymkhana_trainer::{
-    Baseline, MomentFormat, Optimizer, Scale, Surrogate, Trainer, TrainerSettings, WhenClipped, loss,
-};
+use gymkhana_trainer::{Algorithm, Baseline, MomentFormat, Optimizer, Scale, Trainer, TrainerSettings, loss};
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
@@ -225,26 +224,41 @@ fn losses_and_gradients_equal_those_of_pytorch() {
     let targets_N = take("targets").to_kind(Kind::Int64);
     let (log_probs_N, entropies_N) = loss::token_log_probs(&logits_NV, &targets_N, true);
     let entropies_N = entropies_N.expect("asked for");
-    let (behaviour_N, advantages_N) = (take("behaviour"), take("advantages"));
-    let (low, high) = (flag("clip_low"), flag("clip_high"));
-    let clip = Surrogate::Clip { low, high, dual: None, when_clipped: WhenClipped::DropGradient };
-    let ratios_N = loss::ratios(&log_probs_N, &behaviour_N, None);
-    let surrogate_N = loss::surrogate(clip, &log_probs_N, &ratios_N, &advantages_N);
-    let k3_N = loss::k3_divergence(&log_probs_N, &take("reference"));
-    for (name, found) in [
-        ("entropies", &entropies_N),
-        ("surrogate", &surrogate_N),
-        ("k3", &k3_N),
-        ("clipped", &loss::clipped(clip, &ratios_N, &advantages_N)),
-        ("cross_entropy", &-&log_probs_N),
-    ] {
+    for (name, found) in [("entropies", &entropies_N), ("cross_entropy", &-&log_probs_N)] {
         let difference = largest_difference(found, &take(name));
         assert!(difference < 1e-6, "{name}: {difference}");
     }
-    let losses_N = surrogate_N + k3_N * flag("kl_beta") - entropies_N * flag("entropy_bonus");
-    let total = (losses_N * take("weights")).sum(Kind::Float);
-    assert!((total.double_value(&[]) - flag("total")).abs() < 1e-6);
-    let gradient = Tensor::run_backward(&[&total], &[&logits_NV], true, false).remove(0);
+    let mut stats = TokenStats::neutral(targets_N.numel());
+    for (column, name) in [
+        (Column::Proximal, "behaviour"),
+        (Column::Advantage, "advantages"),
+        (Column::Reference, "reference"),
+        (Column::LossWeight, "weights"),
+    ] {
+        stats.column_mut(column).copy_from_slice(&numbers(&golden[name]));
+    }
+    let estimated = r#"{ beta = 1.0, estimator = "k3", place = "loss" }"#;
+    let table = format!(
+        "surrogate = {{ kind = 'clip', low = {}, high = {} }}\nratio = 'token'\nbaseline = 'none'\n\
+         aggregation = 'token'\nkl = {estimated}\nentropy_bonus = {}\n",
+        flag("clip_low"),
+        flag("clip_high"),
+        flag("entropy_bonus")
+    );
+    let mut flags: Algorithm = toml::from_str(&table).expect("flags");
+    flags.kl.as_mut().expect("a penalty").beta = flag("kl_beta");
+    let read = |values_N: &Tensor| Vec::<f64>::try_from(values_N.detach().to_kind(Kind::Double)).expect("numbers");
+    let found = TokenNumbers { entropies: Some(read(&entropies_N)), ..read(&log_probs_N).into() };
+    let loss = Loss::Policy { flags: &flags, version: 0 };
+    let evaluated = loss.evaluate(&found, &TokenRows::new(&stats, None));
+    let sums = ["clipped", "k3"].map(|name| numbers(&golden[name]).iter().sum::<f64>());
+    assert_eq!(evaluated.sums.clipped, sums[0]);
+    assert!((evaluated.sums.from_reference - sums[1]).abs() < 1e-6);
+    assert!((evaluated.sums.loss - flag("total")).abs() < 1e-6);
+    let by = |numbers: &[f64]| Tensor::from_slice(numbers).to_kind(Kind::Float);
+    let by_entropies = evaluated.by.entropies.expect("asked for");
+    let pulled = (&log_probs_N * by(&evaluated.by.log_probs) + &entropies_N * by(&by_entropies)).sum(Kind::Float);
+    let gradient = Tensor::run_backward(&[&pulled], &[&logits_NV], true, false).remove(0);
     assert!(largest_difference(&gradient.view([-1]), &take("gradient")) < 1e-6);
     let cross_entropy = (-log_probs_N * take("weights")).sum(Kind::Float);
     let gradient = Tensor::run_backward(&[&cross_entropy], &[&logits_NV], false, false).remove(0);

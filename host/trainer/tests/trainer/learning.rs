@@ -309,7 +309,7 @@ async fn unusable_data_and_settings_are_refused_by_name() {
     assert!(error.to_string().contains("`context`"), "{error}");
     let unmarked = [segment(&[1, 2], &written(&[]))];
     let error = trainer.sft_step(&unmarked, &SftSettings::default()).await.expect_err("no sampled token");
-    assert!(matches!(&error, TrainerError::Data { problem, .. } if problem.contains("marked as sampled")), "{error}");
+    assert!(matches!(&error, TrainerError::Data(error) if error.problem.contains("marked as sampled")), "{error}");
     let groups = play(&trainer, 0, |token| token.is_multiple_of(2)).await;
     let pulled =
         RlSettings { algorithm: Algorithm { kl: Some(penalty(0.1)), ..Algorithm::default() }, ..RlSettings::default() };

@@ -10,6 +10,7 @@ mod goldens;
 mod kernels;
 mod learning;
 mod seats;
+mod step_bound;
 mod steps;
 mod temperature;
 mod trees;

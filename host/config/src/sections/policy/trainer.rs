@@ -16,9 +16,8 @@ const ANSWER: Duration = Duration::from_secs(60);
 
 /// Server that samples from the run's policy and trains it.
 ///
-/// Requires `policy.checkpoint` for the tokenizer and the chat template. Stages are `sft`, and `rl` with a loss that the
-/// server computes: a `surrogate` of kind `clip`, `cispo` or `importance` over the ratio of each token, without terms that
-/// need other models.
+/// Requires `policy.checkpoint` for the tokenizer and the chat template. Stages are `sft`, and `rl` with a loss that is a
+/// function of log-probabilities, of the policy and of the reference policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrainerSection {
