@@ -1,0 +1,45 @@
+"""One rank of the engine, started by `torchrun -m gymkhana_rl.torch --socket PATH --errors DIR`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from .failures import Failures
+
+
+def main() -> None:
+    """Runs the rank until the host closes the connection or the engine. It ends with `os._exit`."""
+    parser = argparse.ArgumentParser(prog="gymkhana_rl.torch", description="Train and sample for a Gymkhana host.")
+    parser.add_argument("--socket", required=True, help="Unix socket on which the host listens")
+    parser.add_argument("--errors", required=True, help="folder for the reason of a failure")
+    arguments = parser.parse_args()
+    failures = Failures(arguments.errors, int(os.environ["RANK"]))
+    # Threads inherit the blocked signal, so this precedes PyTorch.
+    failures.report_signals()
+    try:
+        _run(arguments.socket, failures)
+    except BaseException as error:
+        failures.fail(error)
+    os._exit(0)
+
+
+def _run(path: str, failures: Failures) -> None:
+    from .engine import Engine
+    from .host import Connection, Host
+    from .ranks import Ranks
+
+    ranks = Ranks()
+    failures.expects_end = ranks.is_ending
+    engine = Engine(ranks)
+    if ranks.rank == 0:
+        connection = Connection(path, ranks)
+        connection.start()
+        Host(connection, engine).run()
+        return
+    while not engine.closed:
+        engine.run(ranks.broadcast([]))
+
+
+if __name__ == "__main__":
+    main()
