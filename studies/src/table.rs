@@ -49,6 +49,11 @@ pub fn reported(metrics: &StepMetrics, name: &str) -> Result<f64> {
     metrics.get(name).with_context(|| format!("a step reports no `{name}`"))
 }
 
+/// Gradient norm of a training step; zero where no sequence had a gradient, of which a step reports no norm.
+pub fn gradient_norm(metrics: &StepMetrics) -> f64 {
+    metrics.get("gradient_norm").unwrap_or(0.0)
+}
+
 /// Mean over the episodes of a value.
 pub fn mean(groups: &[Vec<EpisodeRecord>], figure: impl Fn(&EpisodeRecord) -> f64) -> f64 {
     let figures: Vec<f64> = groups.iter().flatten().map(figure).collect();

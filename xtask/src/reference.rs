@@ -47,6 +47,9 @@ const TINKER: &str = include_str!("../requirements/tinker.txt");
 /// Runs that SkyRL's server samples and trains.
 const TINKER_TESTS: &str = "tests/reference/tinker";
 
+/// Processes of PyTorch, beside PyTorch without them and the built-in trainer.
+const TORCH_TESTS: &str = "tests/reference/torch";
+
 /// Tests of the endpoint for MCP.
 const MCP_TESTS: &str = "tests/reference/mcp";
 
@@ -87,6 +90,8 @@ pub enum Reference {
     Vllm,
     /// SkyRL's Tinker server on the CPU; needs Python 3.12 and 7 GB of disk.
     Tinker,
+    /// Training by PyTorch in processes of its own, with one and two ranks on the CPU; needs 8 GB of disk.
+    Torch,
     /// The official OpenAI, Anthropic and MCP clients and agent frameworks against the gateway.
     Clients,
     /// The official readers of exported episodes: Harbor, OpenEnv and verifiers.
@@ -117,6 +122,7 @@ pub fn run(workspace: &Workspace, reference: Reference, minutes: Option<u64>) ->
         Reference::Mcp => mcp(workspace),
         Reference::Vllm => vllm(workspace),
         Reference::Tinker => tinker(workspace),
+        Reference::Torch => torch(workspace),
         Reference::Clients => clients(workspace),
         Reference::Traces => traces(workspace),
         Reference::Python => {
@@ -163,6 +169,32 @@ fn tinker(workspace: &Workspace) -> anyhow::Result<()> {
     let python = step("tinker: Python", || ensure_python_3_12(&workspace.root, "tinker", TINKER))?;
     step("tinker: host", || build_host(workspace))?;
     step("tinker: tests", || execute(&mut served_tests(workspace, &python, TINKER_TESTS)))
+}
+
+/// Tests the processes of PyTorch by their messages, and runs that they sample and train.
+fn torch(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = reference_python(workspace)?;
+    step("torch: host", || build_host(workspace))?;
+    let program = workspace.root.join(TORCH_TESTS).join("python");
+    step("torch: tests", || {
+        let mut tests = served_tests(workspace, &python, TORCH_TESTS);
+        execute(tests.env("GYMKHANA_TORCH_PYTHON", &python).env("GYMKHANA_TORCH_PROGRAM", &program))
+    })?;
+    step("torch: golden steps", || {
+        let mut command = cargo();
+        command.args([
+            "test",
+            "--release",
+            "--workspace",
+            "--test",
+            "trainer",
+            "--",
+            "processes_of_pytorch",
+            "--ignored",
+        ]);
+        command.env("GYMKHANA_TORCH_PYTHON", &python).env("GYMKHANA_TORCH_PROGRAM", &program);
+        execute(command.current_dir(&workspace.root))
+    })
 }
 
 /// A Python with the official clients of OpenAI and Anthropic.

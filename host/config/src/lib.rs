@@ -34,6 +34,7 @@ pub use sections::{
     HubModel, LimitsSection, LossReduction, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection,
     PolicySection, PrioritizedTasks, Priority, RecordedPreferences, RlStage, SamplerPhase, SamplerSection,
     SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind, SourceSection, Stage,
-    StageSeat, StagedTasks, ThoughtsChoice, ThoughtsMarks, ThoughtsWord, ToolFormatChoice, ToolsInPrompt, TrainerKind,
-    TrainerSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
+    StageSeat, StagedTasks, ThoughtsChoice, ThoughtsMarks, ThoughtsWord, TinkerSection, ToolFormatChoice,
+    ToolsInPrompt, TorchOptimizer, TorchSection, TrainerSection, TurnSchedule, WeightedTasks, WhenFailing,
+    WrapperEntry,
 };

@@ -5,6 +5,7 @@
 
 mod flat;
 pub mod loss;
+pub mod message;
 mod sequence;
 mod token_stats;
 
@@ -75,6 +76,15 @@ pub struct Passed {
     pub positions: usize,
 }
 
+impl Passed {
+    /// Adds what a pass over some of the sequences found: the loss's sums, and the log-probabilities of their targets.
+    pub fn add(&mut self, part: &[Sequence], flat: &Flat, sums: LossSums, log_probs: &[f64]) {
+        self.sums += sums;
+        self.log_probs.extend(flat.split(log_probs));
+        self.positions += part.iter().map(|sequence| sequence.inputs().len()).sum::<usize>();
+    }
+}
+
 /// A training engine: it owns the policy's weights and optimiser, and further models.
 ///
 /// Sequences of one call may be computed in any order and division, except that tokens that share a ratio are evaluated
@@ -122,12 +132,12 @@ pub trait Engine: Sized {
     /// Whether a step can be shortened once the weights have taken it.
     fn shortens_steps(&self) -> bool;
 
-    /// Takes an optimiser step along the gradients. `share` tells how much of the step stays, from 0 to 1, once the weights
-    /// have taken it; an engine that cannot shorten steps does not ask.
+    /// Takes an optimiser step along the gradients. `share`, if there is one, tells how much of the step stays, from 0 to 1,
+    /// once the weights have taken it; an engine that cannot shorten steps does not ask.
     ///
     /// # Errors
     /// If the engine fails, or too many steps in a row were skipped.
-    fn step(&mut self, optimizer: &Optimizer, share: &mut Share<'_, Self>) -> Result<Stepped, Self::Error>;
+    fn step(&mut self, optimizer: &Optimizer, share: Option<&mut Share<'_, Self>>) -> Result<Stepped, Self::Error>;
 
     /// One step of the critic towards [`Column::ValueTarget`]. Returns its loss; `None` if the
     /// step was skipped.

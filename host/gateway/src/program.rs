@@ -4,13 +4,12 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_keeper::Keeper;
+use gymkhana_keeper::{Captured, Keeper, die_with_the_host, hide_memory};
 use gymkhana_waits::{Counterpart, within};
-use rustix::process::Signal;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -117,12 +116,12 @@ async fn run(keeper: &Keeper, program: AgentProgram, launch: Launch) -> Result<P
     command.envs(granted(&program.env)).envs(launch.variables).env("GYMKHANA_TASK", &task);
     command.env("TMPDIR", folder.path()).process_group(0).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    die_with_the_host(&mut command);
+    die_with_the_host(command.as_std_mut());
     hide_memory();
     let mut child = command.spawn().map_err(failed)?;
     let kept = child.id().and_then(|id| keeper.keep(id, folder.path()));
     feed(&mut child, launch.task);
-    let (output, stderr) = (Captured::new(MAX_OUTPUT + 1, false), Captured::new(KEPT_STDERR, true));
+    let (output, stderr) = (Captured::beginning(MAX_OUTPUT + 1), Captured::end(KEPT_STDERR));
     let readers = [output.read(child.stdout.take()), stderr.read(child.stderr.take())];
     let status = child.wait().await.map_err(failed)?;
     drop(kept);
@@ -137,26 +136,6 @@ async fn run(keeper: &Keeper, program: AgentProgram, launch: Launch) -> Result<P
     Ok(ProgramEnd { status: status.code(), signal: status.signal(), output, overflowed, stderr })
 }
 
-/// Keeps the host's memory, which holds keys, from programs of the same user. A user with the right to trace all processes
-/// reads it all the same.
-fn hide_memory() {
-    #[cfg(target_os = "linux")]
-    // An error leaves the memory as it was before.
-    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-}
-
-/// Has the system kill the program when the host is killed. Its thread lives as long as the gateway.
-#[cfg(target_os = "linux")]
-fn die_with_the_host(command: &mut Command) {
-    let setup = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
-    // SAFETY: between fork and exec, `setup` makes one call of the system and nothing else.
-    unsafe { command.pre_exec(setup) };
-}
-
-/// Other systems leave the program alive.
-#[cfg(not(target_os = "linux"))]
-fn die_with_the_host(_command: &mut Command) {}
-
 /// The variables of the host that a program sees.
 fn granted(names: &[String]) -> impl Iterator<Item = (String, OsString)> {
     let names = PASSED.iter().map(|name| (*name).to_owned()).chain(names.iter().cloned());
@@ -168,48 +147,6 @@ fn feed(child: &mut Child, task: String) {
     if let Some(mut stdin) = child.stdin.take() {
         // A program that reads the file or nothing closes the pipe.
         tokio::spawn(async move { drop(stdin.write_all(task.as_bytes()).await) });
-    }
-}
-
-/// Bounded bytes of a stream: its beginning, or its end.
-#[derive(Clone)]
-struct Captured {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    most: usize,
-    keeps_end: bool,
-}
-
-impl Captured {
-    fn new(most: usize, keeps_end: bool) -> Self {
-        Self { bytes: Arc::default(), most, keeps_end }
-    }
-
-    /// Reads to the end of the stream, so that the program never waits for a reader.
-    fn read(&self, stream: Option<impl AsyncRead + Unpin + Send + 'static>) -> JoinHandle<()> {
-        let captured = self.clone();
-        tokio::spawn(async move {
-            let Some(mut stream) = stream else { return };
-            let mut buffer = vec![0; 8 << 10];
-            while let Ok(count @ 1..) = stream.read(&mut buffer).await {
-                captured.add(&buffer[..count]);
-            }
-        })
-    }
-
-    fn add(&self, more: &[u8]) {
-        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.keeps_end {
-            bytes.extend_from_slice(more);
-            let excess = bytes.len().saturating_sub(self.most);
-            bytes.drain(..excess);
-        } else {
-            let room = self.most.saturating_sub(bytes.len()).min(more.len());
-            bytes.extend_from_slice(&more[..room]);
-        }
-    }
-
-    fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod captured;
 mod strays;
 
 use std::fs::{self, File};
@@ -20,6 +21,8 @@ use std::time::Duration;
 use gymkhana_waits::{ChildWait, Counterpart};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
+
+pub use captured::Captured;
 
 /// Beginning of the names of the folders.
 const PREFIX: &str = "gymkhana-programs-";
@@ -140,6 +143,26 @@ impl Drop for KeptProgram<'_> {
         self.keeper.tell('-', self.group);
     }
 }
+
+/// Keeps the host's memory, which holds keys, from programs of the same user. A user with the right to trace all processes
+/// reads it all the same.
+pub fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    // An error leaves the memory as it was before.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+/// Has the system kill the program when the host is killed. The thread that starts it must live as long as the host.
+#[cfg(target_os = "linux")]
+pub fn die_with_the_host(command: &mut Command) {
+    let setup = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: between fork and exec, `setup` makes one call of the system and nothing else.
+    unsafe { command.pre_exec(setup) };
+}
+
+/// Other systems leave the program alive.
+#[cfg(not(target_os = "linux"))]
+pub fn die_with_the_host(_command: &mut Command) {}
 
 /// Removes folders of this user's hosts that have ended without it, as after a loss of power.
 fn remove_left(parent: &Path) {

@@ -5,7 +5,7 @@ mod supervised;
 mod tests;
 
 use gymkhana_algorithm::{Algorithm, Credit, Replay, RlSettings, Surrogate};
-use gymkhana_engine::{Column, Engine, Loss, LossSums, Pass, Passed, Scorer, Sequence, Stepped};
+use gymkhana_engine::{Column, Engine, Loss, LossSums, Pass, Passed, Scorer, Sequence, Share, Stepped};
 use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{Seed, StepMetrics, Stream};
 
@@ -252,12 +252,13 @@ fn update<E: Engine>(
             None => trained.len() as f64 / (trained.len() + idle.len()) as f64,
         };
         let mut share = |engine: &E| {
-            let Some(bound) = &bound else { return Ok(1.0) };
+            let Some(bound) = bound else { return Ok(1.0) };
             let moved = bound.divergence(engine, &[(trained, &found.log_probs), (idle, &measured.log_probs)], pass)?;
             divergence = Some(moved);
             Ok(bound.share(moved, informative))
         };
-        let Stepped::Taken { gradient_norm } = engine.step(&settings.optimizer, &mut share)? else {
+        let share = bound.is_some().then_some(&mut share as &mut Share<'_, E>);
+        let Stepped::Taken { gradient_norm } = engine.step(&settings.optimizer, share)? else {
             report.skipped += 1.0;
             return Ok(());
         };

@@ -24,7 +24,7 @@ pub fn sft_step<E: Engine>(
     engine.begin_update()?;
     let learning_rate = settings.optimizer.learning_rate_at(engine.optimizer_steps());
     let passed = engine.accumulate(sequences, Loss::Supervised, pass)?;
-    let stepped = engine.step(&settings.optimizer, &mut |_| Ok(1.0))?;
+    let stepped = engine.step(&settings.optimizer, None)?;
     let by_expert = |sequence: &Sequence| {
         sequence.stats.column(Column::Advantage).iter().filter(|by_expert| **by_expert > 0.0).count()
     };

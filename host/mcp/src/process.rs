@@ -4,7 +4,7 @@ use std::io;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gymkhana_keeper::{Keeper, KeptProgram};
+use gymkhana_keeper::{Keeper, KeptProgram, hide_memory};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -112,16 +112,6 @@ async fn keep_end(mut errors: ChildStderr, kept: StderrEnd) {
         kept.extend_from_slice(&buffer[..count]);
         let excess = kept.len().saturating_sub(STDERR_BYTES);
         kept.drain(..excess);
-    }
-}
-
-/// Keeps this process's memory, which holds keys, from programs of the same user. A user with the right to trace all
-/// processes reads it all the same.
-fn hide_memory() {
-    // SAFETY: the arguments are those of this option. An error leaves the memory as it was before.
-    #[cfg(target_os = "linux")]
-    unsafe {
-        libc::prctl(libc::PR_SET_DUMPABLE, 0 as libc::c_ulong);
     }
 }
 

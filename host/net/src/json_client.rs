@@ -31,6 +31,18 @@ pub struct RequestPolicy {
     pub timeout: Duration,
     /// Retries after a failed attempt.
     pub retry: Retry,
+    /// Attempts that are followed by a retry.
+    pub repeated: Repeated,
+}
+
+/// Failed attempts that are followed by a retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Repeated {
+    /// Those after which the server may answer.
+    #[default]
+    Passing,
+    /// Of these, those that the server did not process: it could not be connected to, or said that it is busy (429, 503).
+    Unprocessed,
 }
 
 /// Failure of a request.
@@ -93,6 +105,8 @@ enum AttemptFailure {
     Refused(JsonClientError),
     /// The attempt failed; the reason for the user.
     Failed(String),
+    /// The attempt failed before the server processed the request; the reason for the user.
+    Unprocessed(String),
 }
 
 /// Receiver of status messages: the client waits for a server, or the server answers again.
@@ -209,7 +223,14 @@ impl JsonClient {
             if matches!(answer, Err(Failed::Transient { .. })) {
                 self.interrupted.store(true, Ordering::Relaxed);
             }
-            answer
+            match answer {
+                Err(Failed::Transient { error: error @ AttemptFailure::Failed(_), .. })
+                    if policy.repeated == Repeated::Unprocessed =>
+                {
+                    Err(Failed::Permanent(error))
+                }
+                answer => answer,
+            }
         };
         let answered = policy.retry.run(attempt, |fault| self.mark_down(fault, policy)).await;
         match answered {
@@ -220,7 +241,7 @@ impl JsonClient {
             Err(GaveUp { failed: Failed::Transient { error, .. } | Failed::Permanent(error), attempts }) => match error
             {
                 AttemptFailure::Refused(refused) => Err(refused),
-                AttemptFailure::Failed(why) => {
+                AttemptFailure::Failed(why) | AttemptFailure::Unprocessed(why) => {
                     Err(JsonClientError::Failed { path: path.to_owned(), tried: attempts, why })
                 }
             },
@@ -228,9 +249,9 @@ impl JsonClient {
     }
 
     fn mark_down(&self, fault: &AttemptFailure, policy: &RequestPolicy) {
-        let AttemptFailure::Failed(why) = fault else { return };
+        let (AttemptFailure::Failed(why) | AttemptFailure::Unprocessed(why)) = fault else { return };
         if !self.down.swap(true, Ordering::Relaxed) {
-            let RequestPolicy { retry, timeout } = policy;
+            let RequestPolicy { retry, timeout, .. } = policy;
             (self.on_status)(format!(
                 "waiting for {} at {}: {why}; each request is sent again up to {} times, for about {} s if the server \
                  refuses at once, and for {} s more each time that it does not answer",
@@ -263,6 +284,9 @@ impl JsonClient {
         };
         let mut response = match request.send().await {
             Ok(response) => response,
+            Err(error) if error.is_connect() => {
+                return Err(Failed::transient(AttemptFailure::Unprocessed(root_cause(&error))));
+            }
             Err(error) => return transient(root_cause(&error)),
         };
         let status = response.status();
@@ -284,7 +308,9 @@ impl JsonClient {
         if !status.is_success() {
             let said = excerpt(&bytes);
             if is_transient(status) {
-                let error = AttemptFailure::Failed(format!("it answered {status}: {said}"));
+                let why = format!("it answered {status}: {said}");
+                let error =
+                    if is_busy(status) { AttemptFailure::Unprocessed(why) } else { AttemptFailure::Failed(why) };
                 return Err(Failed::Transient { error, retry_after: pause.map(Duration::from_secs) });
             }
             let refused = JsonClientError::Refused { path: path.to_owned(), status: status.as_u16(), said };
@@ -319,6 +345,11 @@ fn json<T>(read: impl Fn(&Value) -> Result<T, String>) -> impl Fn(&Received) -> 
 /// Returns whether a later attempt may succeed.
 fn is_transient(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+}
+
+/// Whether the server says that it did not process the request.
+fn is_busy(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
 fn excerpt(bytes: &[u8]) -> String {

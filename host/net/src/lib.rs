@@ -27,7 +27,7 @@ use crate::http::Error;
 
 pub use address::{Reach, reach};
 pub use http::{ClientError, checked_client, fetching_client};
-pub use json_client::{JsonClient, JsonClientError, RawBody, Received, RequestPolicy, StatusSink};
+pub use json_client::{JsonClient, JsonClientError, RawBody, Received, Repeated, RequestPolicy, StatusSink};
 pub use retry::{Failed, GaveUp, Retry};
 pub use rule::{Rule, RuleError, SecretHeader};
 pub use secret::Secret;

@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod reply;
 mod sampling;
 mod scripted;
 
@@ -16,6 +17,7 @@ use gymkhana_record::{Sampled, Seed};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 
+pub use reply::{are_log_probs, checked_reply};
 pub use sampling::{Sampling, SamplingError, deserialize_top_k, kept_tokens};
 pub use scripted::{ReplayedPolicy, ScriptedPolicy, certain};
 

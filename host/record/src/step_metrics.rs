@@ -144,7 +144,7 @@ pub mod rl {
         /// Values that a model's trainer measures.
         TRAINER:
         LOSS = "loss", "", "mean loss of the step's optimiser steps";
-        GRADIENT_NORM = "gradient_norm", "", "mean norm of the gradients before clipping";
+        GRADIENT_NORM = "gradient_norm", "", "mean norm of the gradients before clipping; left out without an optimiser step";
         LEARNING_RATE = "learning_rate", "", "learning rate of the last optimiser step";
         UPDATES = "updates", "optimiser steps", "optimiser steps of the policy; 0 if no sequence had a gradient";
         SKIPPED_UPDATES = "skipped_updates", "optimiser steps", "optimiser steps skipped because their gradient was not \

@@ -19,11 +19,6 @@ mod metrics;
 mod oracle;
 mod plan;
 mod progress;
-#[cfg(feature = "tinker")]
-mod remote;
-// Refusal of servers.
-#[cfg(not(feature = "tinker"))]
-#[path = "remote_left_out.rs"]
 mod remote;
 mod resume;
 mod schedule;

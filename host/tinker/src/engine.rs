@@ -127,6 +127,16 @@ impl TinkerEngine {
         self.set_reference(Some(path)).await
     }
 
+    /// Saves the current weights and the optimiser's state under a new name that begins with this one; returns their path.
+    /// Blocks the thread.
+    ///
+    /// # Errors
+    /// If the server fails.
+    pub fn save_as(&mut self, name: &str) -> Result<String, TinkerError> {
+        self.counters.saved += 1;
+        self.runtime.block_on(self.model.save(&format!("{name}-{}", self.counters.saved)))
+    }
+
     /// Saves the current weights for sampling; returns their path.
     ///
     /// # Errors
@@ -273,7 +283,7 @@ impl Engine for TinkerEngine {
             for part in sequences.chunks(SEQUENCES) {
                 let flat = Flat::of(part);
                 let numbers = self.gradient(part, &flat, loss).await?;
-                add(&mut passed, part, &flat, loss, &numbers);
+                passed.add(part, &flat, flat.evaluate(loss, &numbers).sums, &numbers.log_probs);
             }
             Ok(passed)
         })
@@ -289,7 +299,7 @@ impl Engine for TinkerEngine {
         false
     }
 
-    fn step(&mut self, optimizer: &Optimizer, _: &mut Share<'_, Self>) -> Result<Stepped, TinkerError> {
+    fn step(&mut self, optimizer: &Optimizer, _: Option<&mut Share<'_, Self>>) -> Result<Stepped, TinkerError> {
         let learning_rate = optimizer.learning_rate_at(self.counters.optimizer_steps);
         self.runtime.block_on(self.model.optim_step(optimizer, learning_rate))?;
         self.counters.optimizer_steps += 1;
@@ -305,11 +315,4 @@ impl Engine for TinkerEngine {
         let runtime = self.runtime.clone();
         runtime.block_on(self.refer_to_current())
     }
-}
-
-/// Adds what a pass over a few sequences found.
-fn add(passed: &mut Passed, part: &[Sequence], flat: &Flat, loss: Loss<'_>, numbers: &TokenNumbers) {
-    passed.sums += flat.evaluate(loss, numbers).sums;
-    passed.log_probs.extend(flat.split(&numbers.log_probs));
-    passed.positions += part.iter().map(|sequence| sequence.inputs().len()).sum::<usize>();
 }

@@ -41,6 +41,9 @@ pub enum TinkerError {
     /// The stage has no reference policy.
     #[error("the stage began without a reference policy")]
     NoReference,
+    /// The weights stay on the server.
+    #[error("a Tinker server writes no weights for an inference server\nhint: remove policy.server")]
+    NoExport,
     /// The server has no critic.
     #[error("a Tinker server trains no critic\nhint: use an algorithm without `critic`")]
     NoCritic,

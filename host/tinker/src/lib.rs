@@ -21,7 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use gymkhana_net::{JsonClient, JsonClientError, RawBody, Received, RequestPolicy, Retry, Secret, StatusSink};
+use gymkhana_net::{
+    JsonClient, JsonClientError, RawBody, Received, Repeated, RequestPolicy, Retry, Secret, StatusSink,
+};
 use gymkhana_waits::{Counterpart, within};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -135,29 +137,29 @@ impl TinkerClient {
         self.models.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Begins a call that computes and waits for its result.
+    /// Begins a call that computes and waits for its result. A call that changes the model is sent again only if the server
+    /// did not process it: gradients count once.
     pub(crate) async fn computed<T>(
         &self,
         path: &str,
         body: &RawBody,
+        repeated: Repeated,
         read: impl Fn(&Received) -> Result<T, String>,
     ) -> Result<T, JsonClientError> {
-        // A request that was sent twice could be computed twice.
-        let once =
-            RequestPolicy { retry: Retry { retries: 0, ..self.settings.requests.retry }, ..self.settings.requests };
+        let policy = RequestPolicy { repeated, ..self.settings.requests };
         let number = |received: &Received| received.json().and_then(|answer| text("request_id")(&answer));
-        let request = self.http.send(path, body, &once, number).await?;
+        let request = self.http.send(path, body, &policy, number).await?;
         self.result(&request, read).await
     }
 
-    /// As `computed`, for a body of JSON.
+    /// As `computed`, for a call that changes the model and has a body of JSON.
     pub(crate) async fn computed_json<T>(
         &self,
         path: &str,
         body: &Value,
         read: impl Fn(&Received) -> Result<T, String>,
     ) -> Result<T, JsonClientError> {
-        self.computed(path, &json_body(body), read).await
+        self.computed(path, &json_body(body), Repeated::Unprocessed, read).await
     }
 
     /// Waits for the result of a call.
@@ -172,7 +174,7 @@ impl TinkerClient {
         let retries = (self.settings.timeout.as_secs() / WAIT.as_secs() + 1) as u32;
         let retry =
             Retry { retries: retries.max(self.settings.requests.retry.retries), ..self.settings.requests.retry };
-        let wait = RequestPolicy { timeout: WAIT, retry };
+        let wait = RequestPolicy { timeout: WAIT, retry, repeated: Repeated::Passing };
         let pending = |received: &Received| {
             let answer = if received.content_type == wire::CONTENT_TYPE { Value::Null } else { received.json()? };
             if answer["type"] == "try_again" {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use gymkhana_algorithm::Optimizer;
-use gymkhana_net::{JsonClientError, RawBody, Received};
+use gymkhana_net::{JsonClientError, RawBody, Received, Repeated};
 use prost::Message as _;
 use serde_json::{Value, json};
 
@@ -114,7 +114,8 @@ impl TinkerModel {
         };
         let body = RawBody { content_type: wire::CONTENT_TYPE, bytes: request.encode_to_vec() };
         let lengths: Vec<usize> = data.iter().map(|datum| datum.tokens.len().saturating_sub(1)).collect();
-        self.client.computed("/api/v1/forward_backward", &body, |received| read_passed(received, &lengths)).await
+        let read = |received: &Received| read_passed(received, &lengths);
+        self.client.computed("/api/v1/forward_backward", &body, Repeated::Unprocessed, read).await
     }
 
     /// A further adapter of the same form with the weights that were saved under a path.

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use gymkhana_algorithm::{Algorithm, Optimizer, Ratio, Surrogate};
 use gymkhana_engine::{Column, Engine as _, Loss, Pass, Sequence, Target, TokenStats};
-use gymkhana_net::{RequestPolicy, Retry};
+use gymkhana_net::{Repeated, RequestPolicy, Retry};
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest, Stop};
 use gymkhana_record::Seed;
 use prost::Message as _;
@@ -36,6 +36,19 @@ struct Server {
     reply: Mutex<wire::SampleResponse>,
     /// Whether results are asked for in vain.
     is_silent: AtomicBool,
+    /// Faults of the next calls that compute.
+    faults: Mutex<Vec<Fault>>,
+}
+
+/// A fault of one call.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    /// This status, before anything is computed.
+    Busy(StatusCode),
+    /// The call is computed, and its answer breaks off.
+    Cut,
+    /// The number of the result is unknown later.
+    Lost,
 }
 
 /// A result, and whether it was asked for before it is given.
@@ -57,8 +70,29 @@ fn reply(tokens: &[u32], log_probs: &[f32]) -> wire::SampleResponse {
     wire::SampleResponse { sequences: vec![sequence], prompt_logprobs: Some(floats(&[f32::NAN, -0.5, -0.25])) }
 }
 
-/// Answers a call with the number of its result.
-async fn call(State(server): State<Arc<Server>>, Path(name): Path<String>, body: Bytes) -> Response {
+/// Answers a call with the number of its result, or with the next fault.
+async fn call(state: State<Arc<Server>>, name: Path<String>, body: Bytes) -> Response {
+    let computes = !matches!(name.as_str(), "create_session" | "session_heartbeat" | "retrieve_future");
+    let fault = if computes { state.faults.lock().unwrap().pop() } else { None };
+    if let Some(Fault::Busy(status)) = fault {
+        return (status, [("retry-after", "0")], "busy").into_response();
+    }
+    let server = Arc::clone(&state);
+    let answer = answered(state, name, body).await;
+    match fault {
+        Some(Fault::Cut) => {
+            let parts = [Ok("{"), Err(std::io::Error::other("cut"))];
+            Response::new(axum::body::Body::from_stream(futures::stream::iter(parts)))
+        }
+        Some(Fault::Lost) => {
+            server.results.lock().unwrap().clear();
+            answer
+        }
+        _ => answer,
+    }
+}
+
+async fn answered(State(server): State<Arc<Server>>, Path(name): Path<String>, body: Bytes) -> Response {
     let json = || serde_json::from_slice::<Value>(&body).unwrap();
     let content = match name.as_str() {
         "create_session" => return axum_json(&json!({ "session_id": "session_1" })),
@@ -95,7 +129,9 @@ impl Server {
     /// A result is not there when it is asked for the first time.
     fn fetched(&self, number: &str) -> Response {
         let mut results = self.results.lock().unwrap();
-        let fetched = results.get_mut(number).unwrap();
+        let Some(fetched) = results.get_mut(number) else {
+            return (StatusCode::NOT_FOUND, "Future not found").into_response();
+        };
         if !std::mem::replace(&mut fetched.asked, true) {
             return (StatusCode::REQUEST_TIMEOUT, "Timeout waiting for result").into_response();
         }
@@ -145,7 +181,7 @@ async fn connected_for(timeout: Duration) -> (Arc<Server>, Arc<TinkerClient>) {
     let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     tokio::spawn(async move { axum::serve(listener, routes).await });
     let retry = Retry { retries: 2, first_delay: Duration::from_millis(1), max_delay: Duration::from_millis(5) };
-    let requests = RequestPolicy { timeout: Duration::from_secs(5), retry };
+    let requests = RequestPolicy { timeout: Duration::from_secs(5), retry, repeated: Repeated::Passing };
     let settings = TinkerSettings { url, model: None, key: None, timeout, requests };
     let client = TinkerClient::connect(settings, Box::new(|_| ())).await.unwrap();
     (server, Arc::new(client))
@@ -274,6 +310,44 @@ async fn a_server_without_a_result_is_named_after_the_bound() {
     // The same session goes on once the server answers.
     server.is_silent.store(false, Ordering::Relaxed);
     client.computed_json("/api/v1/save_weights", &json!({ "path": "2" }), |_| Ok(())).await.unwrap();
+}
+
+/// A gradient whose call may have been computed is not asked for again. A server that says that it is busy computed nothing.
+#[tokio::test]
+async fn gradients_count_once_whatever_fails() {
+    for (fault, computed, said) in [
+        (Fault::Busy(StatusCode::TOO_MANY_REQUESTS), 1, None),
+        (Fault::Busy(StatusCode::SERVICE_UNAVAILABLE), 1, None),
+        (
+            Fault::Busy(StatusCode::BAD_GATEWAY),
+            0,
+            Some("`/api/v1/forward_backward` failed 1 times; last attempt: it answered 502"),
+        ),
+        (Fault::Cut, 1, Some("`/api/v1/forward_backward` failed 1 times; last attempt: its answer broke off")),
+        (Fault::Lost, 1, Some("`/api/v1/retrieve_future` was refused with 404: Future not found")),
+    ] {
+        let (server, client) = connected().await;
+        let model = TinkerModel::create(client, LORA, Reduction::Sum).await.unwrap();
+        server.faults.lock().unwrap().push(fault);
+        let found = model.forward_backward(&[datum()], ServerLoss::Supervised).await;
+        let text = found.err().map(|error| error.to_string());
+        assert!(text.as_deref().is_none_or(|text| text.contains(said.unwrap_or("no error"))), "{text:?}");
+        assert_eq!((text.is_some(), server.passes.lock().unwrap().len()), (said.is_some(), computed));
+    }
+}
+
+/// Busy answers are repeated up to the limit; what changes nothing is asked for again after a cut, too.
+#[tokio::test]
+async fn busy_answers_end_at_the_limit_and_samples_are_repeated() {
+    let (server, client) = connected().await;
+    let model = TinkerModel::create(Arc::clone(&client), LORA, Reduction::Sum).await.unwrap();
+    *server.faults.lock().unwrap() = vec![Fault::Busy(StatusCode::TOO_MANY_REQUESTS); 3];
+    let busy = model.optim_step(&Optimizer::default(), 1e-4).await.unwrap_err().to_string();
+    assert!(busy.contains("`/api/v1/optim_step` failed 3 times; last attempt: it answered 429"), "{busy}");
+    *server.faults.lock().unwrap() = vec![Fault::Busy(StatusCode::BAD_GATEWAY), Fault::Cut];
+    let policy = TinkerPolicy::new(client, 4, 10, 8);
+    assert_eq!(policy.generate(request()).await.unwrap().sampled.tokens, [4, 9]);
+    assert!(policy.gave_up().is_none());
 }
 
 #[tokio::test]

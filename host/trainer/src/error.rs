@@ -117,7 +117,8 @@ pub enum TrainerError {
 }
 
 impl TrainerError {
-    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    /// The failure of an action on a file or folder, such as `write`.
+    pub fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { action, path, source }
     }

@@ -7,6 +7,8 @@ pub enum Counterpart {
     PolicyServer,
     /// A Tinker server, which trains.
     Tinker,
+    /// The processes of PyTorch that train.
+    Torch,
     /// The trainer or server of a run, as its workers see it.
     Owner,
     /// The NATS server between a run and its workers.
@@ -45,9 +47,10 @@ pub enum Counterpart {
 
 impl Counterpart {
     /// All kinds, in the order of the documentation.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::PolicyServer,
         Self::Tinker,
+        Self::Torch,
         Self::TrainerThread,
         Self::Episodes,
         Self::Bus,
@@ -73,6 +76,7 @@ impl Counterpart {
         match self {
             Self::PolicyServer => "the policy server",
             Self::Tinker => "the Tinker server",
+            Self::Torch => "PyTorch",
             Self::Owner => "the trainer",
             Self::Bus => "the bus",
             Self::Worker => "the worker",

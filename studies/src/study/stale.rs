@@ -8,7 +8,7 @@ use gymkhana_record::{Ending, EpisodeRecord, Seed};
 use gymkhana_trainer::{AboveCap, Algorithm, CapLevel, OffPolicy, Surrogate};
 
 use super::{Row, Study};
-use crate::table::{Table, play, reported, reward, settings, trainer};
+use crate::table::{Table, gradient_norm, play, reported, reward, settings, trainer};
 
 pub const STUDY: Study =
     Study { figure: "reward", marks: &[], arms: &["truncated", "clipped", "plain", "fresh-plain"] };
@@ -51,9 +51,8 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
             && let Some(old) = waiting.pop_front()
         {
             let metrics = trainer.rl_step(&old, &settings).await?;
-            for name in ["gradient_norm", "behaviour_divergence"] {
-                figures.push((name, reported(&metrics, name)?));
-            }
+            figures.push(("gradient_norm", gradient_norm(&metrics)));
+            figures.push(("behaviour_divergence", reported(&metrics, "behaviour_divergence")?));
         }
         rows.push(Row { step, figures });
     }

@@ -6,7 +6,7 @@ use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{Optimizer, SftSettings};
 
 use super::{Row, Study};
-use crate::table::{Table, play, preset, reported, reward, settings, trainer};
+use crate::table::{Table, gradient_norm, play, preset, reward, settings, trainer};
 
 pub const STUDY: Study = Study { figure: "gradient_norm", marks: &[], arms: &["simpletir", "unmasked", "grpo"] };
 
@@ -36,7 +36,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     for step in steps {
         let groups = play(&trainer, step, seed, one).await?;
         let metrics = trainer.rl_step(&groups, &settings).await?;
-        let figures = vec![("gradient_norm", reported(&metrics, "gradient_norm")?), ("reward", reward(&groups))];
+        let figures = vec![("gradient_norm", gradient_norm(&metrics)), ("reward", reward(&groups))];
         rows.push(Row { step, figures });
     }
     Ok(rows)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::peer::shape::same_shape;
 use crate::peer::{MODEL, Mischief, Peer, chat, settings, write_model};
-use gymkhana_net::{RequestPolicy, Retry, Secret};
+use gymkhana_net::{Repeated, RequestPolicy, Retry, Secret};
 use gymkhana_policy::{
     Conversation, GenerateRequest, Policy, PolicyError, Sampling, ScoreRequest, ServerFailure, Stop,
 };
@@ -28,6 +28,7 @@ fn server_settings(peer: &Peer, protocol: Protocol, local: &Trainer) -> ServerSe
     let policy = RequestPolicy {
         timeout: Duration::from_secs(20),
         retry: Retry { retries: 2, first_delay: Duration::from_millis(1), max_delay: Duration::from_millis(5) },
+        repeated: Repeated::Passing,
     };
     ServerSettings {
         url: peer.url().parse().expect("a URL"),

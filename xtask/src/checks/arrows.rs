@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 59] = [
+const ALLOWED: [Allowed; 60] = [
     ("nearest", &[]),
     ("finding", &[]),
     ("waits", &[]),
@@ -50,6 +50,7 @@ const ALLOWED: [Allowed; 59] = [
     ("trainer", &["algorithm", "engine", "learner", "record", "policy", "waits"]),
     ("policy-server", &["record", "policy", "chat", "net", "waits"]),
     ("tinker", &["record", "policy", "algorithm", "engine", "net", "waits"]),
+    ("torch", &["record", "policy", "algorithm", "engine", "keeper", "waits"]),
     ("gguf", &[]),
     ("store", &["record", "registry"]),
     ("health", &["finding", "record", "store"]),
@@ -106,10 +107,12 @@ const ALLOWED: [Allowed; 59] = [
             "hub",
             "sandbox",
             "rollout",
+            "engine",
             "learner",
             "trainer",
             "policy-server",
             "tinker",
+            "torch",
             "store",
             "config",
             "orchestration",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gymkhana_net::{RequestPolicy, Retry};
+use gymkhana_net::{Repeated, RequestPolicy, Retry};
 use gymkhana_policy::Policy;
 use gymkhana_policy_server::{Protocol, ServerPolicy, ServerSettings};
 use gymkhana_record::Seed;
@@ -118,6 +118,7 @@ impl Vllm {
         let policy = RequestPolicy {
             timeout: Duration::from_secs(120),
             retry: Retry { retries: 0, first_delay: Duration::from_millis(1), max_delay: Duration::from_millis(5) },
+            repeated: Repeated::Passing,
         };
         let settings = ServerSettings {
             url: self.url().parse().expect("a URL"),

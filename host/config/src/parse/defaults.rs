@@ -5,7 +5,7 @@ use gymkhana_algorithm::{Preset, RlSettings};
 use toml::{Table, Value};
 
 use crate::RunFile;
-use crate::sections::{RlStage, Stage};
+use crate::sections::{RlStage, Stage, TrainerSection};
 
 /// Learning rate of supervised fine-tuning, for all weights and for adapters.
 const SFT_RATES: [f64; 2] = [1e-5, 1e-4];
@@ -27,7 +27,8 @@ pub(crate) fn write_out(file: &mut Table) {
         return write_out_random(file);
     };
     // A server trains an adapter.
-    let has_adapters = policy.contains_key("lora") || file.contains_key("trainer");
+    let kind = file.get("trainer").and_then(|trainer| trainer.get("kind")).and_then(Value::as_str);
+    let has_adapters = policy.contains_key("lora") || kind == Some("tinker");
     for stage in stages(file) {
         let is_sft = is_kind(stage, "sft");
         let is_supervised = is_supervised(stage);
@@ -72,7 +73,8 @@ impl RunFile {
     /// file sets otherwise are left out.
     #[must_use]
     pub fn reasons_of_defaults(&self) -> Vec<String> {
-        let has_adapters = self.policy.lora.is_some() || self.trainer.is_some();
+        let is_server = matches!(self.trainer, Some(TrainerSection::Tinker(_)));
+        let has_adapters = self.policy.lora.is_some() || is_server;
         let rate = match &self.policy.checkpoint {
             Some(_) => RL_RATES[usize::from(has_adapters)],
             None => RlSettings::default().optimizer.learning_rate,
@@ -81,8 +83,7 @@ impl RunFile {
         let mut all = vec![];
         for stage in stages {
             // A server takes whole steps, and so do losses over whole episodes.
-            let is_bounded =
-                self.trainer.is_none() && stage.settings().is_ok_and(|settings| settings.step_divergence.is_some());
+            let is_bounded = !is_server && stage.settings().is_ok_and(|settings| settings.step_divergence.is_some());
             all.extend(reasons(stage, rate, is_bounded, self.policy.checkpoint.is_some()));
         }
         all

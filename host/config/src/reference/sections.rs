@@ -72,6 +72,8 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(3, "`policy.lora`", &["Lora"]),
     Section::of(3, "`policy.server`", &["ServerSection"]),
     Section::of(2, "`[trainer]`", &["TrainerSection"]),
+    Section::of(3, "`[trainer]` with `kind = \"tinker\"`", &["TinkerSection"]),
+    Section::of(3, "`[trainer]` with `kind = \"torch\"`", &["TorchSection"]),
     Section::of(2, "`[seats.NAME]`", &["SeatSection"]),
     Section::of(2, "`[environment]`", &["EnvironmentSection"]),
     Section::new(2, "`[[environments]]`", SectionBody::Types(&["EnvironmentEntry"]), ENVIRONMENTS),

@@ -27,7 +27,7 @@ pub use plugins::PluginSection;
 pub(crate) use plugins::{PluginEntry, plugin_sections, plugins_as_tables};
 pub use policy::{
     Checkpoint, HubModel, LossReduction, PolicySection, ServerSection, ThoughtsChoice, ThoughtsMarks, ThoughtsWord,
-    ToolFormatChoice, ToolsInPrompt, TrainerKind, TrainerSection,
+    TinkerSection, ToolFormatChoice, ToolsInPrompt, TorchOptimizer, TorchSection, TrainerSection,
 };
 pub use sampler::{
     AdaptiveTasks, DifficultyTasks, MixedOutcomeTasks, PrioritizedTasks, Priority, SamplerPhase, SamplerSection,
@@ -35,8 +35,8 @@ pub use sampler::{
 };
 pub use sandbox::SandboxSection;
 pub use seats::{SeatBinding, SeatSection};
-pub(crate) use stages::write_out as write_out_sources;
 pub use stages::{
     BestOfNStage, DynamicSampling, RecordedPreferences, RlStage, SftStage, SourceKind, SourceSection, Stage, StageSeat,
     TurnSchedule,
 };
+pub(crate) use stages::{add_kind, write_out as write_out_sources};

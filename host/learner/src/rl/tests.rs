@@ -59,8 +59,8 @@ impl Engine for Uniform {
         true
     }
 
-    fn step(&mut self, _: &Optimizer, share: &mut Share<'_, Self>) -> Result<Stepped, Infallible> {
-        share(self)?;
+    fn step(&mut self, _: &Optimizer, share: Option<&mut Share<'_, Self>>) -> Result<Stepped, Infallible> {
+        share.map(|share| share(self)).transpose()?;
         Ok(Stepped::Taken { gradient_norm: None })
     }
 

@@ -1,4 +1,4 @@
-//! Trainer of a model: libtorch in this process, or a server.
+//! Trainer of a model: libtorch in this process, or an engine outside of it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::remote::RemoteTrainer;
 pub(crate) enum ModelTrainer {
     /// In this process.
     Own(Trainer),
-    /// On the server of `[trainer]`.
-    Remote(Arc<RemoteTrainer>),
+    /// By the engine of `[trainer]`.
+    Remote(Arc<dyn RemoteTrainer>),
 }
 
 impl ModelTrainer {
@@ -50,6 +50,14 @@ impl ModelTrainer {
         match self {
             Self::Own(trainer) => trainer.parameter_count(),
             Self::Remote(remote) => remote.parameter_count(),
+        }
+    }
+
+    /// Size of the vocabulary.
+    pub fn vocabulary(&self) -> usize {
+        match self {
+            Self::Own(trainer) => usize::try_from(trainer.config().vocab_size).unwrap_or(0),
+            Self::Remote(remote) => remote.vocabulary(),
         }
     }
 
@@ -102,15 +110,15 @@ impl ModelTrainer {
     pub async fn rl_step(&self, data: RlData<'_>, settings: &RlSettings) -> RunResult<StepMetrics> {
         match self {
             Self::Own(trainer) => trainer.rl_step_on(data, settings).await.internal(),
-            Self::Remote(remote) => remote.rl_step(&data, settings).await,
+            Self::Remote(remote) => remote.rl_step(data, settings).await,
         }
     }
 
-    /// Generates with the moving average of the weights, or with the weights. A server has no average.
+    /// Generates with the moving average of the weights, or with the weights. An engine of `[trainer]` has no average.
     pub async fn use_average(&self, average: bool) -> RunResult<()> {
         match self {
             Self::Own(trainer) => trainer.use_average(average).await.internal(),
-            Self::Remote(_) if average => Err(RunError::internal("the server of [trainer] has no average")),
+            Self::Remote(_) if average => Err(RunError::internal("the engine of [trainer] has no average")),
             Self::Remote(_) => Ok(()),
         }
     }
@@ -134,6 +142,21 @@ impl ModelTrainer {
                 trainer.save(folder, position).await.user_context(full)
             }
             Self::Remote(remote) => remote.save(folder, position).await,
+        }
+    }
+
+    /// Writes the model for an inference server to a new folder.
+    pub async fn export(&self, folder: &Path) -> RunResult<()> {
+        match self {
+            Self::Own(trainer) => {
+                let full = format!(
+                    "the weights `{}` cannot be written\nhint: free space, then run again, with --resume if the run has \
+                     begun",
+                    folder.display()
+                );
+                trainer.export(folder).await.user_context(full)
+            }
+            Self::Remote(remote) => remote.export(folder).await,
         }
     }
 }

@@ -15,7 +15,7 @@ mod learner;
 pub(crate) mod weight_sync;
 
 use crate::checkpoint_name::CheckpointName;
-use crate::remote::RemoteTrainer;
+use crate::remote;
 use crate::setup::models::Models;
 use frozen::Frozen;
 use gymkhana_config::{Checkpoint, RunFile, SeatBinding, SeatSection};
@@ -210,8 +210,7 @@ pub(crate) async fn start(
     let checkpoint = left_off.map(|(folder, checkpoint)| folder.join(checkpoint));
     let trainer = match (&file.trainer, &file.policy.checkpoint, checkpoint.as_deref()) {
         (Some(section), Some(first), saved) => {
-            let remote = RemoteTrainer::start(section, file, given.folder(first)?, saved, reporter).await?;
-            ModelTrainer::Remote(Arc::new(remote))
+            ModelTrainer::Remote(remote::start(section, file, given.folder(first)?, saved, reporter).await?)
         }
         (_, _, Some(saved)) => ModelTrainer::Own(reopen(saved, &own)?),
         (_, _, None) => ModelTrainer::Own(first_weights(file, given, &own)?),

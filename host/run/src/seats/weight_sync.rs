@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gymkhana_policy::Policy;
 use gymkhana_policy_server::{Protocol, ServerError, ServerPolicy};
-use gymkhana_trainer::{ModelConfig, Trainer};
+use gymkhana_trainer::ModelConfig;
 
 use crate::seats::SeatPolicies;
+use crate::seats::learner::ModelTrainer;
 use crate::setup::chat::chat_format;
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::Reporter;
@@ -20,9 +20,8 @@ const FOLDER: &str = "served";
 
 /// Connects the run file's inference server, if any.
 pub(crate) async fn connect(seats: &mut SeatPolicies, file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<()> {
-    let (Some(section), Some(policy)) = (&file.policy.server, seats.policy().own()) else { return Ok(()) };
-    let vocabulary = usize::try_from(policy.config().vocab_size).unwrap_or(0);
-    let size = ModelSize { vocabulary, context: policy.context() };
+    let (Some(section), policy) = (&file.policy.server, seats.policy()) else { return Ok(()) };
+    let size = ModelSize { vocabulary: policy.vocabulary(), context: policy.policy().context() };
     let server = server::connect(section, size, chat_format(policy.files())?, reporter).await?;
     seats.serve(Arc::new(server));
     Ok(())
@@ -76,7 +75,7 @@ impl From<UpdateError> for RunError {
 /// computes with them. A server that trains saves them itself.
 pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> Result<(), UpdateError> {
     seats.policy().update_policy().await?;
-    let (Some(server), Some(policy)) = (seats.server(), seats.policy().own()) else { return Ok(()) };
+    let (Some(server), policy) = (seats.server(), seats.policy()) else { return Ok(()) };
     let version = policy.weight_version();
     if server.has_weights(version) {
         return Ok(());
@@ -84,11 +83,7 @@ pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> Result<(), Updat
     let served = run.join(FOLDER);
     remove_folder(&served)?;
     let folder = served.join(format!("{version:06}"));
-    let full = format!(
-        "the weights `{}` cannot be written\nhint: free space, then run again, with --resume if the run has begun",
-        folder.display()
-    );
-    policy.export(&folder).await.user_context(full)?;
+    policy.export(&folder).await?;
     // The server has another working directory.
     let folder = folder.canonicalize().user_context(format!("`{}` cannot be opened", folder.display()))?;
     let pushed = async {
@@ -123,7 +118,7 @@ pub(crate) async fn push_first(seats: &SeatPolicies, run: &Path) -> RunResult<()
 /// Compares the server with the trainer again if an attempt failed in a passing way: a server that was started again computes with
 /// the weights of its start.
 pub(crate) async fn check_interrupted(seats: &SeatPolicies) -> RunResult<()> {
-    let (Some(server), Some(policy)) = (seats.server(), seats.policy().own()) else { return Ok(()) };
+    let (Some(server), policy) = (seats.server(), seats.policy()) else { return Ok(()) };
     if !server.has_weights(policy.weight_version()) || !server.take_interruption() {
         return Ok(());
     }
@@ -137,9 +132,9 @@ pub(crate) async fn check_interrupted(seats: &SeatPolicies) -> RunResult<()> {
 }
 
 /// Compares the server's log-probabilities of a fixed text with the trainer's.
-async fn verify(policy: &Trainer, server: &ServerPolicy) -> Result<(), UpdateError> {
+async fn verify(policy: &ModelTrainer, server: &ServerPolicy) -> Result<(), UpdateError> {
     let Some(text) = server.fixed_text().user_error()? else { return Ok(()) };
-    let expected = policy.score(text.clone()).await.internal()?.log_probs;
+    let expected = policy.policy().score(text.clone()).await.internal()?.log_probs;
     Ok(server.verify(&text, &expected).await.map(drop)?)
 }
 

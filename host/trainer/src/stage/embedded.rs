@@ -98,13 +98,13 @@ impl Engine for Embedded<'_> {
     }
 
     /// The moving average of the weights follows the step.
-    fn step(&mut self, optimizer: &Optimizer, share: &mut Share<'_, Self>) -> Result<Stepped, TrainerError> {
+    fn step(&mut self, optimizer: &Optimizer, share: Option<&mut Share<'_, Self>>) -> Result<Stepped, TrainerError> {
         if optimizer.ema.is_some() {
             self.models.average.begin(self.model)?;
         }
         // The engine that `share` gets scores tokens, without an optimiser.
         let mut own = std::mem::take(&mut self.models.optimizer);
-        let stepped = own.step_of(self.model.trained(), optimizer, || share(self));
+        let stepped = own.step_of(self.model.trained(), optimizer, || share.map_or(Ok(1.0), |share| share(self)));
         self.models.optimizer = own;
         let Some(norm) = stepped? else { return Ok(Stepped::Skipped) };
         if let Some(decay) = optimizer.ema {

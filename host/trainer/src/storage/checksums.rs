@@ -1,6 +1,7 @@
 //! `SHA256SUMS` of a checkpoint: the digest of every other file, in the format of `sha256sum --check`.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -62,8 +63,10 @@ fn is_name(text: &str) -> bool {
 
 /// SHA-256 of a file as hexadecimal digits.
 fn digest(path: &Path) -> Result<String, TrainerError> {
-    let bytes = std::fs::read(path).map_err(TrainerError::file("read", path))?;
-    Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut sha = Sha256::new();
+    let mut read = || std::io::copy(&mut File::open(path)?, &mut sha);
+    read().map_err(TrainerError::file("read", path))?;
+    Ok(sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

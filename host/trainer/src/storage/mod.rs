@@ -60,20 +60,20 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), TrainerError> {
 }
 
 /// Creates a folder atomically: `write` fills a temporary folder, which gets its name once it is complete.
-pub(crate) fn write_whole(
+pub(crate) fn write_whole<E: From<TrainerError>>(
     folder: &Path,
-    write: impl FnOnce(&Path) -> Result<(), TrainerError>,
-) -> Result<(), TrainerError> {
+    write: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
     if folder.exists() {
-        return Err(TrainerError::Exists { path: folder.to_owned() });
+        return Err(TrainerError::Exists { path: folder.to_owned() }.into());
     }
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).map_err(TrainerError::file("create", parent))?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let partial = parent.join(format!(".{name}.partial-{}", std::process::id()));
-    let written = begin(&partial).and_then(|()| write(&partial)).and_then(|()| {
+    let written = begin(&partial).map_err(E::from).and_then(|()| write(&partial)).and_then(|()| {
         std::fs::rename(&partial, folder).map_err(TrainerError::file("rename", &partial))?;
-        sync_folder(parent)
+        Ok(sync_folder(parent)?)
     });
     if written.is_err() {
         // The first error is reported; the hidden temporary folder is never read.

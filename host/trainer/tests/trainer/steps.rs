@@ -1,16 +1,22 @@
 //! Whole training steps, from records to the parameters after the optimiser, against `tests/reference/make_step_goldens.py`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{episode, segment, written};
+use gymkhana_engine::message::{Open, Request, Tensors as MessageTensors};
+use gymkhana_learner::{Batch, Learner, imitated_sequences};
 use gymkhana_record::{Ending, EpisodeRecord, Fork, PolicyTurn, Sampled, Seed, Segment};
+use gymkhana_torch::{TorchChild, TorchDevice, TorchEngine, TorchSettings};
 use gymkhana_trainer::{
     Algorithm, Demonstrations, Optimizer, Preset, RlData, RlSettings, StageModels, Trainer, TrainerSettings,
 };
 use serde::Deserialize;
 use serde_json::Value;
 use tch::{Kind, Tensor};
+use tokio::runtime::Handle;
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
@@ -193,5 +199,75 @@ async fn steps_from_records_to_parameters_equal_those_of_pytorch() {
         if let Some(average) = average {
             compare(&before, &average, &case["average"], &format!("{what}, average"));
         }
+    }
+}
+
+/// Two steps of a case by the processes of PyTorch: the weights before and after them.
+async fn steps_of_torch(child: &Arc<TorchChild>, model: &Path, case: &Value, steps: &Value) -> (Tensors, Tensors) {
+    let (settings, models) = settings(case, steps);
+    let open = Open {
+        model: model.display().to_string(),
+        state: None,
+        reference: false,
+        dtype: "float32".to_owned(),
+        checkpointing: false,
+        lora: None,
+        optimizer: "adamw".to_owned(),
+        seed: 0,
+    };
+    child.ask("load the model", Request::Open(open), &MessageTensors::new()).await.expect("a model");
+    let mut engine = TorchEngine::new(Arc::clone(child), 0, false, Handle::current());
+    engine.begin_stage(models.reference).await.expect("a stage");
+    let shown = case["demonstrations"]["records"].as_array();
+    let shown: Vec<Segment> = shown.into_iter().flatten().map(segment_of).collect();
+    let shown = if shown.is_empty() { vec![] } else { imitated_sequences(&shown).expect("sequences") };
+    let groups = groups_of(case);
+    let batch = Batch::of(&RlData::from(&groups[..]), &settings);
+    let count = case["steps"].as_u64().or(steps["steps"].as_u64()).expect("a number");
+    let moved = tokio::task::spawn_blocking(move || {
+        let mut learner = Learner::default();
+        let seed = TrainerSettings::default().seed;
+        for _ in 0..count {
+            learner.rl_step(&mut engine, (batch.clone(), shown.clone()), &settings, seed, 0).expect("a step");
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        engine.save(folder.path(), &folder.path().join("trainer")).expect("saved");
+        read(folder.path())
+    });
+    (read(model), moved.await.expect("steps"))
+}
+
+fn read(folder: &Path) -> Tensors {
+    Tensor::read_safetensors(folder.join("model.safetensors")).expect("weights").into_iter().collect()
+}
+
+/// The same steps by PyTorch in one process and in two, whose Python an environment variable names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PyTorch: cargo xtask test --reference torch"]
+async fn processes_of_pytorch_take_the_same_steps() {
+    let steps: Value =
+        serde_json::from_str(&std::fs::read_to_string(golden("steps.json")).expect("a file")).expect("JSON");
+    let model = golden(steps["model"].as_str().expect("a name"));
+    for processes in [1, 2] {
+        let settings = TorchSettings {
+            python: std::env::var("GYMKHANA_TORCH_PROGRAM").expect("the path of a Python"),
+            processes,
+            device: TorchDevice::Cpu,
+            threads: 1,
+            start: Duration::from_secs(300),
+            answer: Duration::from_secs(300),
+        };
+        let child = Arc::new(TorchChild::start(&settings).await.expect("processes"));
+        let mut compared = 0;
+        for case in list(&steps["cases"]) {
+            let flags = algorithm(case, &steps["epochs"]);
+            if flags.critic.is_some() || flags.distils() || !case["average"].is_null() {
+                continue;
+            }
+            let (before, after) = steps_of_torch(&child, &model, case, &steps).await;
+            compare(&before, &after, &case["updates"], &format!("{} {}", case["preset"], case["overrides"]));
+            compared += 1;
+        }
+        assert_eq!(compared, 9, "presets without a critic, a teacher and an average");
     }
 }

@@ -19,15 +19,15 @@ pub use checkpoint::{Checkpoint, HubModel};
 pub use server::ServerSection;
 pub use thoughts::{ThoughtsChoice, ThoughtsMarks, ThoughtsWord};
 pub use tool_format::ToolFormatChoice;
-pub use trainer::{LossReduction, TrainerKind, TrainerSection};
+pub use trainer::{LossReduction, TinkerSection, TorchOptimizer, TorchSection, TrainerSection};
 
 /// Default number of times that a request to a server is repeated.
-fn default_retries() -> u32 {
+pub(crate) fn default_retries() -> u32 {
     6
 }
 
 /// Default number of concurrent requests to a server.
-fn default_requests() -> usize {
+pub(crate) fn default_requests() -> usize {
     256
 }
 

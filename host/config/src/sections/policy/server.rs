@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_net::{RequestPolicy, Retry};
+use gymkhana_net::{Repeated, RequestPolicy, Retry};
 use gymkhana_policy_server::{LogProbs, Protocol};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,6 +124,7 @@ impl ServerSection {
         RequestPolicy {
             timeout: Duration::from_secs_f64(self.seconds),
             retry: Retry { retries: self.retries, first_delay: FIRST_PAUSE, max_delay: LONGEST_PAUSE },
+            repeated: Repeated::Passing,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::checks::check_schedule;
 use crate::error::RunFileError;
 
 fn best_of_n_kind(schema: &mut Schema) {
-    add_kind(schema, &["best-of-n"]);
+    add_kind(schema, &["best-of-n"], super::KIND);
 }
 
 /// Expert iteration, also called rejection sampling. A round samples several attempts at each task with the current

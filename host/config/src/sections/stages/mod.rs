@@ -92,9 +92,12 @@ impl JsonSchema for Stage {
     }
 }
 
-/// Adds the key `kind`, which the parser takes off before it reads the stage's own keys.
-fn add_kind(schema: &mut Schema, kinds: &[&str]) {
-    let kind = json_schema!({ "type": "string", "enum": kinds, "description": "Kind of the stage." });
+/// Description of the key `kind` of stages.
+const KIND: &str = "Kind of the stage.";
+
+/// Adds the key `kind`, which the parser takes off before it reads the section's own keys.
+pub(crate) fn add_kind(schema: &mut Schema, kinds: &[&str], description: &str) {
+    let kind = json_schema!({ "type": "string", "enum": kinds, "description": description });
     if let Some(serde_json::Value::Object(properties)) = schema.get_mut("properties") {
         let others = std::mem::take(properties);
         properties.insert("kind".to_owned(), kind.to_value());

@@ -20,7 +20,7 @@ use crate::parse::wording;
 const STEP_DIVERGENCE: f64 = 1e-4;
 
 fn rl_kind(schema: &mut Schema) {
-    add_kind(schema, &["rl", "dpo", "kto", "distill"]);
+    add_kind(schema, &["rl", "dpo", "kto", "distill"], super::KIND);
 }
 
 /// Dynamic sampling (DAPO): zero-variance groups are replaced by groups of other tasks.

@@ -11,7 +11,7 @@ use crate::checks::is_default;
 use crate::error::RunFileError;
 
 fn sft_kind(schema: &mut Schema) {
-    add_kind(schema, &["sft"]);
+    add_kind(schema, &["sft"], super::KIND);
 }
 
 /// Supervised fine-tuning on demonstrations: episodes of the environment's oracle, recorded episodes, or conversations.

@@ -1,9 +1,9 @@
-//! `[trainer]`: a server that trains the run's policy instead of this program.
+//! `kind = "tinker"`: a server that samples from the run's policy and trains it.
 
 use std::time::Duration;
 
-use gymkhana_net::{RequestPolicy, Retry};
-use schemars::JsonSchema;
+use gymkhana_net::{Repeated, RequestPolicy, Retry};
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -20,9 +20,8 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// function of log-probabilities, of the policy and of the reference policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TrainerSection {
-    /// Protocol of the server.
-    pub kind: TrainerKind,
+#[schemars(transform = kind)]
+pub struct TinkerSection {
     /// Base URL, such as `http://127.0.0.1:8000`.
     #[schemars(extend("pattern" = "^https?://", "x-range" = "`http://` or `https://`"))]
     pub url: Url,
@@ -45,21 +44,13 @@ pub struct TrainerSection {
     #[schemars(range(min = 1, max = 86400))]
     pub seconds: f64,
     /// Retries of a request that computes nothing.
-    #[serde(default = "super::default_retries")]
+    #[serde(default = "crate::sections::policy::default_retries")]
     #[schemars(range(max = 100))]
     pub retries: u32,
     /// Concurrent requests for tokens.
-    #[serde(default = "super::default_requests")]
+    #[serde(default = "crate::sections::policy::default_requests")]
     #[schemars(range(min = 1, max = 65_536))]
     pub requests: usize,
-}
-
-/// Protocol of a server that trains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TrainerKind {
-    /// Tinker's, as the official client 0.25 speaks it.
-    Tinker,
 }
 
 /// How a server adds up the losses of tokens.
@@ -78,16 +69,24 @@ fn rank() -> u32 {
     32
 }
 
-fn hour() -> f64 {
+fn kind(schema: &mut Schema) {
+    crate::sections::add_kind(
+        schema,
+        &["tinker"],
+        "Protocol of the server: that of the official client 0.25 of Tinker.",
+    );
+}
+
+pub(super) fn hour() -> f64 {
     3_600.0
 }
 
-impl TrainerSection {
+impl TinkerSection {
     /// Timeout and retries of requests that compute nothing.
     #[must_use]
     pub fn request_policy(&self) -> RequestPolicy {
         let retry = Retry { retries: self.retries, first_delay: FIRST_PAUSE, max_delay: LONGEST_PAUSE };
-        RequestPolicy { timeout: ANSWER, retry }
+        RequestPolicy { timeout: ANSWER, retry, repeated: Repeated::Passing }
     }
 
     /// Longest time until a result.
