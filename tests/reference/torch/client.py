@@ -52,7 +52,7 @@ class Engine:
         except TimeoutError:
             self.kill()
             raise RuntimeError(self.log.read_text()) from None
-        self.connection.settimeout(120)
+        self.connection.settimeout(40)
         self.number = 0
         self.answers = {}
         self.hello = self.wait(0)[0]

@@ -46,7 +46,6 @@ def check(message: Message, training: Training | None) -> None:
         _require(not isinstance(value, bool) or kind is bool, f"`{name}` is not a number")
         _require(not isinstance(value, float) or math.isfinite(value), f"`{name}` is not finite")
     if message.kind == "open":
-        _require(training is None, "a model is already open")
         _check_open(message.request)
     elif message.kind != "close":
         if training is None:

@@ -79,6 +79,9 @@ class Engine:
         return "done", {}, {}
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:
+        # A second model takes the place of the first, whose memory is free before.
+        self.training = self._sampler = None
+        self.version, self.paused = 0, False
         training = Training(request, self.ranks)
         if request["state"] is not None:
             version, paused = saving.resume(training, request["state"], request["reference"]).tolist()

@@ -131,8 +131,8 @@ class Host:
         return False
 
     def _drains(self) -> bool:
-        """Whether a step waits for the replies in progress."""
-        return bool(self._live) and bool(self._training) and self._training[0].kind == "step"
+        """Whether a step, or another model, waits for the replies in progress."""
+        return bool(self._live) and bool(self._training) and self._training[0].kind in ("step", "open")
 
     def _turn_of_training(self) -> bool:
         if not self._training or self._drains():

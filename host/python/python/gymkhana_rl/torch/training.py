@@ -67,6 +67,8 @@ class Training:
     def backward(self, message: Message) -> None:
         """Adds the gradient of the sum of the kept pass's numbers, each multiplied by its weight."""
         assert self._kept
+        # The backward pass frees the weights, so they must not count as gathered.
+        self.network.keep_whole(False)
         part, *found = self._kept
         loss = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
         for name, numbers in zip(("by_log_probs", "by_entropies"), found, strict=True):
