@@ -48,6 +48,13 @@ pub struct Response(Infallible);
 #[error(transparent)]
 pub struct Error(Infallible);
 
+impl Error {
+    /// Whether there was no connection.
+    pub fn is_connect(&self) -> bool {
+        match self.0 {}
+    }
+}
+
 impl Client {
     /// A GET request.
     pub fn get(&self, _url: impl AsRef<str>) -> RequestBuilder {

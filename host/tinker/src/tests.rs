@@ -323,7 +323,7 @@ async fn gradients_count_once_whatever_fails() {
             0,
             Some("`/api/v1/forward_backward` failed 1 times; last attempt: it answered 502"),
         ),
-        (Fault::Cut, 1, Some("`/api/v1/forward_backward` failed 1 times; last attempt: its answer broke off")),
+        (Fault::Cut, 1, Some("`/api/v1/forward_backward` failed 1 times; last attempt: connection closed")),
         (Fault::Lost, 1, Some("`/api/v1/retrieve_future` was refused with 404: Future not found")),
     ] {
         let (server, client) = connected().await;

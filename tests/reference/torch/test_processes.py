@@ -62,7 +62,7 @@ def test_invalid_requests_are_answered(engine):
     engine.ask("backward", {"by_log_probs": by["by_log_probs"]})
     with pytest.raises(Refused, match="no forward pass was kept"):
         engine.ask("backward", by)
-    for body in (b"", b"{}", b"\xff" * 40, struct.pack("<Q", 1 << 60), frame({"version": 1, "id": 5})[8:]):
+    for body in (b"", b"{}", b"\xff" * 40, struct.pack("<Q", 1 << 60), frame({"version": 1})[8:]):
         engine.connection.sendall(struct.pack("<Q", len(body)) + body)
         with pytest.raises(Refused, match="malformed"):
             engine.wait(0)

@@ -195,7 +195,7 @@ mod tests {
             "stages.rl.settings.entropy_bonus=0.01",
             "stages.rl.temperature=0.7",
             "policy.lora={ rank = 4, alpha = 8 }",
-            "policy.server={ protocol = \"vllm\", url = \"http://127.0.0.1:1\" }",
+            "policy.server={ protocol = \"vllm\", name = \"m\", url = \"http://127.0.0.1:1\" }",
         ] {
             parse(set).unwrap_or_else(|error| panic!("{set}: {error}"));
         }

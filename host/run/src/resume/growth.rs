@@ -1,15 +1,18 @@
-//! Stages that take more steps in a resumed run.
+//! What may change in a resumed run: stages take more steps, and PyTorch has other processes.
 
-use gymkhana_config::{RunFile, Stage};
+use gymkhana_config::{RunFile, Stage, TorchSection, TrainerSection};
 use gymkhana_store::RunFolder;
 
 use crate::resume::begun_as;
 use crate::state::TrainingState;
 use gymkhana_orchestration::{Classify, RunResult};
 
-/// The run file with the steps of these stages.
-pub(crate) fn with_steps_of(mut file: RunFile, stages: &[Stage]) -> RunFile {
-    for (stage, other) in file.stages.iter_mut().zip(stages) {
+/// The run file with what may change taken from another one.
+pub(crate) fn with_changes_of(mut file: RunFile, other: &RunFile) -> RunFile {
+    if let (Some(TrainerSection::Torch(torch)), Some(TrainerSection::Torch(other))) = (&mut file.trainer, &other.trainer) {
+        *torch = TorchSection { optimizer: torch.optimizer, ..other.clone() };
+    }
+    for (stage, other) in file.stages.iter_mut().zip(&other.stages) {
         match stage {
             Stage::Sft(stage) => stage.steps = other.steps(),
             Stage::Rl(stage) => stage.steps = other.steps(),
@@ -52,12 +55,12 @@ pub(crate) fn continued(folder: &RunFolder, mut state: TrainingState, stages: &[
     Ok(state)
 }
 
-/// Writes the new steps into the folder's run file, once nothing recorded disagrees with them.
+/// Writes the changes into the folder's run file, once nothing recorded disagrees with them.
 pub(crate) fn store(folder: &RunFolder, file: &RunFile) -> RunResult<()> {
-    let steps = |stages: &[Stage]| stages.iter().map(Stage::steps).collect::<Vec<_>>();
+    let text = |file: &RunFile| file.resolved().internal();
     match begun_as(folder) {
-        Some(begun) if steps(&begun.stages) != steps(&file.stages) => {
-            Ok(folder.rewrite_run_text(&file.resolved().internal()?)?)
+        Some(begun) if text(&begun)? != text(&with_changes_of(begun.clone(), file))? => {
+            Ok(folder.rewrite_run_text(&text(file)?)?)
         }
         _ => Ok(()),
     }

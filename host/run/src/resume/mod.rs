@@ -4,7 +4,7 @@ mod differences;
 pub(crate) mod growth;
 pub(crate) mod taken;
 
-use gymkhana_config::RunFile;
+use gymkhana_config::{RunFile, TrainerSection};
 use gymkhana_record::{EpisodeId, Phase};
 use gymkhana_registry::{LOCK_FILE, Lock};
 use gymkhana_store::{RunFolder, RunReader};
@@ -47,12 +47,12 @@ fn died_early(run: &RunReader) -> RunResult<bool> {
     Ok(run.episodes()?.ids().iter().all(first) && named.into_iter().all(|name| seats::is_part_of(name, &start)))
 }
 
-/// Rejects a run file that differs from the one at the start of the run in more than stages that take more steps.
+/// Rejects a run file that differs from the one at the start of the run in more than may change.
 pub(crate) fn same_run_file(folder: &RunFolder, state: Option<&TrainingState>, file: &RunFile) -> RunResult<()> {
     // The folder's run file has its own digest, which this verifies.
     folder.reader().run_text()?;
     let begun = begun_as(folder).ok_or_else(|| lost_run_file(folder))?;
-    let grown = growth::with_steps_of(begun.clone(), &file.stages);
+    let grown = growth::with_changes_of(begun.clone(), file);
     if grown.resolved().internal()? != file.resolved().internal()? {
         return Err(another_run_file(folder, &begun, file, state, None));
     }
@@ -99,9 +99,14 @@ fn another_run_file(
     let from = state.map_or(String::new(), |state| {
         format!(" with `--set policy.checkpoint={out}/checkpoints/{}`", state.checkpoint.name)
     });
+    let processes = match begun.trainer {
+        Some(TrainerSection::Torch(_)) => " and the processes of PyTorch change",
+        _ => "",
+    };
     RunError::user(format!(
         "the run in `{out}` was started with another run file or other --set values: {differences}{reason}\nhint: \
-         resume with the settings of `{out}/run.toml`, of which only the steps of a stage may grow, or start a new run \
+         resume with the settings of `{out}/run.toml`, of which only the steps of a stage may grow{processes}, \
+         or start a new run \
          in another --out{from}"
     ))
 }

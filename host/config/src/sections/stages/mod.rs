@@ -103,7 +103,9 @@ pub(crate) fn add_kind(schema: &mut Schema, kinds: &[&str], description: &str) {
         properties.insert("kind".to_owned(), kind.to_value());
         properties.extend(others);
     }
-    schema.insert("required".to_owned(), serde_json::json!(["kind"]));
+    let required = schema.get("required").and_then(serde_json::Value::as_array).into_iter().flatten().cloned();
+    let all: Vec<serde_json::Value> = std::iter::once("kind".into()).chain(required).collect();
+    schema.insert("required".to_owned(), all.into());
 }
 
 impl Stage {

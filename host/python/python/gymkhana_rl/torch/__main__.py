@@ -18,27 +18,20 @@ def main() -> None:
     # Threads inherit the blocked signal, so this precedes PyTorch.
     failures.report_signals()
     try:
-        _run(arguments.socket, failures)
+        from .engine import Engine
+        from .host import Connection, Host
+        from .ranks import Ranks
+
+        ranks = Ranks()
+        failures.expects_end = ranks.is_ending
+        engine = Engine(ranks)
+        if ranks.rank == 0:
+            Host(Connection(arguments.socket, ranks), engine).run()
+        while not engine.closed:
+            engine.run(ranks.broadcast([]))
     except BaseException as error:
         failures.fail(error)
     os._exit(0)
-
-
-def _run(path: str, failures: Failures) -> None:
-    from .engine import Engine
-    from .host import Connection, Host
-    from .ranks import Ranks
-
-    ranks = Ranks()
-    failures.expects_end = ranks.is_ending
-    engine = Engine(ranks)
-    if ranks.rank == 0:
-        connection = Connection(path, ranks)
-        connection.start()
-        Host(connection, engine).run()
-        return
-    while not engine.closed:
-        engine.run(ranks.broadcast([]))
 
 
 if __name__ == "__main__":

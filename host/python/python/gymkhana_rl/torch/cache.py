@@ -18,54 +18,39 @@ class GrowingLayer(DynamicLayer):
     Layers with a sliding window keep all columns too: the mask excludes those outside of the window.
     """
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._buffers: list[torch.Tensor] = []
-
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Appends columns, and returns all of them."""
         held = self.get_seq_length()
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        states = (key_states, value_states)
         columns = held + key_states.shape[2]
-        if not self._buffers or self._buffers[0].shape[2] < columns:
-            self._buffers = [
-                _copied([old] if held else [], new, columns) for old, new in zip(self.held(), states, strict=True)
-            ]
-        for buffer, new in zip(self._buffers, states, strict=True):
+        if not held:
+            self.fill([[(key_states, None)], [(value_states, None)]], columns)
+        elif self._buffers[0].shape[2] < columns:
+            self.fill([[(self.keys, None)], [(self.values, None)]], held, columns)
+        for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[:, :, held:columns] = new
-        self.keys, self.values = (buffer[:, :, :columns] for buffer in self._buffers)
+        self._show(columns)
         return self.keys, self.values
 
-    def held(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values."""
-        return self.keys, self.values
-
-    def replace(self, parts: Sequence[tuple[GrowingLayer, torch.Tensor]], columns: int) -> None:
-        """Takes rows of layers, aligned at their last column, as its own."""
-        for index in range(2):
-            pieces = [(part.held()[index], rows) for part, rows in parts]
-            first = pieces[0][0]
-            count = sum(len(rows) for _, rows in pieces)
-            made = first.new_zeros(count, first.shape[1], columns + _SPARE, first.shape[3])
+    def fill(self, parts: Sequence[Sequence[tuple[torch.Tensor, Any]]], columns: int, least: int = 0) -> None:
+        """Takes rows of keys and rows of values, aligned at their last column; all rows where the index is `None`."""
+        self._buffers = []
+        for pieces in parts:
+            rows = [piece if index is None else piece[index] for piece, index in pieces]
+            shape = (sum(map(len, rows)), rows[0].shape[1], max(columns, least) + _SPARE, rows[0].shape[3])
+            buffer = rows[0].new_zeros(shape)
             start = 0
-            for piece, rows in pieces:
-                width = min(columns, piece.shape[2])
-                made[start : start + len(rows), :, columns - width : columns] = piece[rows][:, :, -width:]
-                start += len(rows)
-            self._buffers = [*self._buffers[:index], made] if index else [made]
-        self.dtype, self.device, self.is_initialized = first.dtype, first.device, True
+            for row in rows:
+                width = min(columns, row.shape[2])
+                buffer[start : start + len(row), :, columns - width : columns] = row[:, :, -width:]
+                start += len(row)
+            self._buffers.append(buffer)
+        self.dtype, self.device, self.is_initialized = buffer.dtype, buffer.device, True
+        self._show(columns)
+
+    def _show(self, columns: int) -> None:
         self.keys, self.values = (buffer[:, :, :columns] for buffer in self._buffers)
-
-
-def _copied(old: list[torch.Tensor], new: torch.Tensor, columns: int) -> torch.Tensor:
-    buffer = new.new_zeros(new.shape[0], new.shape[1], columns + _SPARE, new.shape[3])
-    for part in old:
-        buffer[:, :, : part.shape[2]] = part
-    return buffer
 
 
 def empty() -> Cache:
@@ -74,15 +59,10 @@ def empty() -> Cache:
 
 
 def joined(parts: Sequence[tuple[Cache, torch.Tensor]], columns: int) -> Cache:
-    """Cache of some rows of caches.
-
-    Args:
-        parts: Caches, each with the indices of the rows that are kept.
-        columns: Number of columns of the result: the length of its longest row.
-    """
+    """Cache of some rows, given by their indices, of caches. `columns` is the length of the longest row."""
     found = empty()
     for layers in zip(*(cache.layers for cache, _ in parts), strict=True):
-        layer = GrowingLayer()
-        layer.replace([(held, rows) for held, (_, rows) in zip(layers, parts, strict=True)], columns)
-        found.layers.append(layer)
+        pairs = [(layer, rows) for layer, (_, rows) in zip(layers, parts, strict=True)]
+        found.layers.append(GrowingLayer())
+        found.layers[-1].fill([[(a.keys, rows) for a, rows in pairs], [(a.values, rows) for a, rows in pairs]], columns)
     return found

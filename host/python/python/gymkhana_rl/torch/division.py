@@ -23,11 +23,9 @@ def shares(lengths: Sequence[int], ranks: int) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Packed:
-    """One rank's sequences in one row. The fields are those that `Network` scores.
+    """One rank's sequences in one row, as `Network` scores them, with the index of each target in the message.
 
-    Attributes:
-        places: Index of each wanted token among the targets of the whole message; empty for a row that only takes
-            part in the collectives.
+    A row without such places only takes part in the collectives.
     """
 
     row: torch.Tensor

@@ -8,16 +8,10 @@ from typing import Any
 import torch
 
 from . import saving
-from .messages import VERSION, Message, answer, head_of, read, write
+from .messages import Message, Tensors, answer, read
 from .ranks import Ranks
 from .sampling import Sampler
 from .training import Training
-
-
-def sampling_order(owners: Sequence[int], steps: int) -> bytes:
-    """Body with which rank 0 starts passes of sampling. The admitted requests follow, each for the rank in `owners`."""
-    request = {"kind": "sample", "owners": list(owners), "steps": steps}
-    return write({"version": VERSION, "id": 0, "request": request}, {})
 
 
 class Engine:
@@ -27,26 +21,22 @@ class Engine:
         self.ranks = ranks
         self.training: Training | None = None
         self.version = 0
-        self.paused = False
+        self.paused = False  # whether a step was taken after the last publication, so that no reply begins
         self.closed = False
         self._sampler: Sampler | None = None
 
     def run(self, bodies: Sequence[bytes]) -> list[bytes]:
-        """Carries out an operation. Returns the answers, on rank 0."""
-        if head_of(bodies[0])["request"]["kind"] == "sample":
-            return self._sample(bodies)
-        message = read(bodies[0])
+        """Carries out an operation of rank 0. Returns the answers."""
+        message, *new = (read(body) for body in bodies)
+        if message.kind == "sample":
+            assert self._sampler
+            owners = message.request["owners"]
+            mine = [one for owner, one in zip(owners, new, strict=True) if owner == self.ranks.rank]
+            return self.ranks.gather(self._sampler.run(mine, message.request["steps"], self.version))
         kind, fields, tensors = self._follow(message)
         return [answer(message.id, kind, tensors, **fields)]
 
-    def _sample(self, bodies: Sequence[bytes]) -> list[bytes]:
-        assert self._sampler
-        order = head_of(bodies[0])["request"]
-        pairs = zip(order["owners"], bodies[1:], strict=True)
-        mine = [read(body) for owner, body in pairs if owner == self.ranks.rank]
-        return self.ranks.gather(self._sampler.run(mine, order["steps"], self.version))
-
-    def _follow(self, message: Message) -> tuple[str, dict[str, Any], dict[str, torch.Tensor]]:
+    def _follow(self, message: Message) -> tuple[str, dict[str, Any], Tensors]:
         """Kind, fields and tensors of the answer to a request that was checked."""
         kind, request = message.kind, message.request
         if kind == "open":
@@ -67,30 +57,27 @@ class Engine:
             saving.save(training, request["weights"], request["state"], versions)
             return "saved", {}, {}
         if kind == "publish":
-            self.version, self.paused = int(request["version"]), False
+            self.version, self.paused = request["version"], False
+        elif kind == "reference":
+            training.move_reference(request["share"])
         elif kind == "backward":
             training.backward(message)
         elif kind == "begin_stage":
             training.begin_stage()
-        elif kind == "begin_update":
+        else:
             training.begin_update()
-        elif kind == "reference":
-            training.move_reference(request["share"])
         return "done", {}, {}
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:
-        # A second model takes the place of the first, whose memory is free before.
+        # The memory of a model that was open before is freed first.
         self.training = self._sampler = None
         self.version, self.paused = 0, False
         training = Training(request, self.ranks)
         if request["state"] is not None:
             version, paused = saving.resume(training, request["state"], request["reference"]).tolist()
             self.version, self.paused = int(version), bool(paused)
-        self.training = training
-        self._sampler = Sampler(training.network, self.ranks)
-        return {
-            "parameters": training.network.size,
-            "trained": sum(held.numel() for held in training.trained().values()),
-            "vocabulary": training.network.vocabulary,
-            "context": training.network.context,
-        }
+        self.training, network = training, training.network
+        self._sampler = Sampler(network, self.ranks)
+        trained = sum(held.numel() for held in training.trained().values())
+        facts = {"vocabulary": network.vocabulary, "context": network.context}
+        return {"parameters": network.size, "trained": trained, **facts}

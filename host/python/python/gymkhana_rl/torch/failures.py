@@ -27,11 +27,9 @@ class Failures:
     """Writer of `rank-<n>.json` in a folder."""
 
     def __init__(self, folder: str, rank: int) -> None:
-        self._folder = Path(folder)
+        self._folder, self._rank = Path(folder), rank
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._rank = rank
-        self.expects_end: Callable[[], bool] = lambda: False
-        """Tells whether the host is gone, in which case errors are no failures."""
+        self.expects_end: Callable[[], bool] = lambda: False  # whether the host is gone, so that errors are no failures
 
     def report_signals(self) -> None:
         """Writes a file before SIGTERM, with which `torchrun` ends the other ranks, ends this one.
@@ -42,11 +40,10 @@ class Failures:
 
         def wait() -> None:
             signal.sigwait({signal.SIGTERM})
-            if not self._others():
-                self._write("ended", "torchrun ended this rank: another rank failed, or torchrun itself was ended")
+            self._write("ended", "torchrun ended this rank: another rank failed, or torchrun itself was ended")
             os._exit(1)
 
-        threading.Thread(target=wait, name="signals", daemon=True).start()
+        threading.Thread(target=wait, daemon=True).start()
 
     def fail(self, error: BaseException) -> NoReturn:
         """Writes why the rank failed, and ends it with exit code 1."""
@@ -57,18 +54,16 @@ class Failures:
         kind = kind_of(error)
         if kind == "disconnected":
             time.sleep(_SETTLED)
-        if kind != "disconnected" or not self._others():
-            self._write(kind, f"{type(error).__name__}: {error}")
+        self._write(kind, f"{type(error).__name__}: {error}")
         os._exit(1)
 
-    def _others(self) -> bool:
-        return any(self._folder.glob("rank-*.json"))
-
     def _write(self, kind: str, text: str) -> None:
-        words = {"kind": kind, "text": text[:4000], "rank": self._rank}
+        """Writes a file, unless the failure follows from that of a rank that wrote one."""
+        if kind in ("ended", "disconnected") and any(self._folder.glob("rank-*.json")):
+            return
         path = self._folder / f"rank-{self._rank}.json"
         beside = path.with_suffix(".part")
-        beside.write_text(json.dumps(words))
+        beside.write_text(json.dumps({"kind": kind, "text": text[:4000], "rank": self._rank}))
         beside.rename(path)
 
 

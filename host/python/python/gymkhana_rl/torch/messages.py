@@ -11,15 +11,14 @@ import socket
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import safetensors.torch
 import torch
 
 VERSION = 1
-ENTRY = "gymkhana"
-MAX_FRAME = 4 << 30
-"""Length of the longest body, in bytes."""
+MAX_FRAME = 4 << 30  # bytes of the longest body
+Tensors = Mapping[str, torch.Tensor]
 
 
 class InvalidRequest(Exception):
@@ -28,86 +27,57 @@ class InvalidRequest(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """A message from the host, or from rank 0 to the other ranks."""
+    """A request with its tensors, and the body from which it was read."""
 
-    head: dict[str, Any]
-    tensors: dict[str, torch.Tensor]
+    id: int
+    kind: str
+    request: dict[str, Any]
+    tensors: Tensors
     body: bytes
-
-    @property
-    def id(self) -> int:
-        """Number of the request."""
-        return int(self.head["id"])
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """The request, with its `kind`."""
-        request: dict[str, Any] = self.head["request"]
-        return request
-
-    @property
-    def kind(self) -> str:
-        """Kind of the request."""
-        return str(self.request["kind"])
 
 
 def head_of(body: bytes) -> dict[str, Any]:
-    """Head in the metadata of a body.
-
-    Raises:
-        InvalidRequest: The body has no head, or its head is not a request.
-    """
+    """Head of a body. Raises `InvalidRequest` if there is none with an `id`."""
     try:
-        head = _entry(body)
-        if not isinstance(head["id"], int) or not isinstance(head["request"]["kind"], str):
-            raise ValueError("`id` or `request.kind` has another type")
+        (length,) = struct.unpack_from("<Q", body)
+        if length > len(body) - 8:
+            raise ValueError(f"the header has {length} bytes and the body {len(body)}")
+        head = json.loads(json.loads(body[8 : 8 + length])["__metadata__"]["gymkhana"])
+        return {**head, "id": int(head["id"])}
     except (KeyError, TypeError, ValueError, struct.error) as error:
         raise InvalidRequest(f"malformed head: {type(error).__name__}: {error}") from error
-    return dict(head)
-
-
-def answered(body: bytes) -> int:
-    """Number of the request that an answer of this engine names."""
-    return int(_entry(body)["id"])
-
-
-def _entry(body: bytes) -> Any:
-    (length,) = struct.unpack_from("<Q", body)
-    if length > len(body) - 8:
-        raise ValueError(f"the header has {length} bytes and the body {len(body)}")
-    return json.loads(json.loads(body[8 : 8 + length])["__metadata__"][ENTRY])
 
 
 def read(body: bytes) -> Message:
-    """Message of a body.
-
-    Raises:
-        InvalidRequest: The body is malformed, or has another version.
-    """
+    """Request of a body. Raises `InvalidRequest` if it is malformed, or has another version."""
     head = head_of(body)
     if head.get("version") != VERSION:
         raise InvalidRequest(f"version {head.get('version')} of the messages: the engine has version {VERSION}")
+    request = head.get("request")
+    if not isinstance(request, dict) or not isinstance(request.get("kind"), str):
+        raise InvalidRequest("malformed head: it has no request with a `kind`")
     try:
-        return Message(head, safetensors.torch.load(body), body)
+        return Message(head["id"], request["kind"], request, safetensors.torch.load(body), body)
     except Exception as error:
         raise InvalidRequest(f"malformed tensors: {error}") from error
 
 
-def write(head: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> bytes:
-    """Body of a message."""
-    held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    body: bytes = safetensors.torch.save(held, {ENTRY: json.dumps(head)})
+def write(number: int, content: Mapping[str, Any], tensors: Tensors | None = None) -> bytes:
+    """Body of a message with the number of a request."""
+    held = {name: tensor.detach().cpu().contiguous() for name, tensor in (tensors or {}).items()}
+    head = json.dumps({"version": VERSION, "id": number, **content})
+    body: bytes = safetensors.torch.save(held, {"gymkhana": head})
     return body
 
 
-def answer(number: int, kind: str, tensors: Mapping[str, torch.Tensor], **fields: Any) -> bytes:
+def answer(number: int, kind: str, tensors: Tensors | None = None, **fields: Any) -> bytes:
     """Body of the answer to a request."""
-    return write({"version": VERSION, "id": number, "answer": {"kind": kind, **fields}}, tensors)
+    return write(number, {"answer": {"kind": kind, **fields}}, tensors)
 
 
 def refusal(number: int, text: str) -> bytes:
     """Body of the answer to a refused request."""
-    return write({"version": VERSION, "id": number, "error": {"kind": "invalid", "text": text}}, {})
+    return write(number, {"error": {"kind": "invalid", "text": text}})
 
 
 def send(connection: socket.socket, body: bytes) -> None:
@@ -116,26 +86,10 @@ def send(connection: socket.socket, body: bytes) -> None:
     connection.sendall(body)
 
 
-def receive(connection: socket.socket) -> bytes | None:
-    """Body of the next frame; `None` at the end of the stream.
-
-    Raises:
-        ValueError: The frame is longer than `MAX_FRAME`.
-    """
-    start = _exactly(connection, 8)
-    if start is None:
-        return None
-    (length,) = struct.unpack("<Q", start)
+def receive(stream: BinaryIO) -> bytes | None:
+    """Body of the next frame; `None` at the end of the stream. Raises `ValueError` if it is too long."""
+    length = int.from_bytes(start := stream.read(8), "little")
     if length > MAX_FRAME:
         raise ValueError(f"a frame has {length} bytes: the maximum is {MAX_FRAME}")
-    return _exactly(connection, length)
-
-
-def _exactly(connection: socket.socket, length: int) -> bytes | None:
-    data = bytearray()
-    while len(data) < length:
-        part = connection.recv(min(length - len(data), 1 << 20))
-        if not part:
-            return None
-        data += part
-    return bytes(data)
+    body = stream.read(length)
+    return body if len(start) == 8 and len(body) == length else None

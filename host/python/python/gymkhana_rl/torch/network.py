@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import Tensor as _T
 from torch import nn
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
@@ -23,18 +23,7 @@ POLICY, REFERENCE = "policy", "reference"
 """Names of the adapters."""
 _CHUNK = 1 << 26
 """Number of logits that a scoring pass holds at once."""
-
-
-class _Given(nn.Module):
-    """Stands for the decoder while the output layer is computed on some of its states."""
-
-    def __init__(self, states: torch.Tensor) -> None:
-        super().__init__()
-        self.states = states
-
-    def forward(self, *_: Any, **__: Any) -> MoeModelOutputWithPast:
-        """The given states as the decoder's output."""
-        return MoeModelOutputWithPast(last_hidden_state=self.states)
+_recomputed = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
 
 
 class Network(nn.Module):
@@ -50,8 +39,12 @@ class Network(nn.Module):
         self._decoder = str(causal.base_model_prefix)
         self.size = sum(held.numel() for held in causal.parameters())
         """Number of weights, without adapters."""
+        self.vocabulary = int(causal.get_output_embeddings().weight.shape[0])
+        self.context = int(getattr(causal.config.get_text_config(), "max_position_embeddings", 0) or 1 << 30)
+        """Maximum number of tokens of a sequence."""
         self._keeps_whole = False
         self.is_whole = False
+        """Whether the weights are gathered, so that a pass communicates nothing."""
 
     def forward(self, task: str, *args: Any) -> Any:
         """Runs the pass `task`, `score` or `decode`."""
@@ -60,149 +53,100 @@ class Network(nn.Module):
         return found
 
     def _score(
-        self,
-        row: torch.Tensor,
-        positions: torch.Tensor,
-        before: torch.Tensor,
-        wanted: torch.Tensor,
-        temperature: float,
-        entropies: bool,
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Log-probabilities of tokens, and entropies (nats).
+        self, row: _T, positions: _T, before: _T, wanted: _T, temperature: float, entropies: bool
+    ) -> tuple[_T, _T]:
+        """Log-probabilities of the tokens `wanted` [N], and entropies or zeros in their place (nats).
 
-        Args:
-            row: Tokens of packed sequences, of the shape [T].
-            positions: Position of each token in its own sequence, of the shape [T].
-            before: Index in the row of the token before each wanted one, of the shape [N].
-            wanted: Tokens, of the shape [N].
-            temperature: Divisor of the logits.
-            entropies: Whether entropies are computed.
+        `row` [T] has the tokens of packed sequences, `positions` [T] that of each in its own sequence, and `before` [N]
+        the index in the row of the token before each wanted one.
         """
         decoder = getattr(self.causal, self._decoder)
         states = decoder(input_ids=row[None], position_ids=positions[None], use_cache=False).last_hidden_state[0]
-        pieces = self._pieces(states[before], wanted)
-        found = [self._scored(states, tokens, temperature, entropies) for states, tokens in pieces]
-        return torch.cat([log_probs for log_probs, _ in found]), torch.cat([e for _, e in found]) if entropies else None
-
-    def _pieces(self, states: torch.Tensor, wanted: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         size = max(1, _CHUNK // self.vocabulary)
-        return zip(states.split(size), wanted.split(size), strict=True)
+        pieces = zip(states[before].split(size), wanted.split(size), strict=True)
+        # The backward pass computes the logits again.
+        scored = partial(_recomputed, self._log_probs) if torch.is_grad_enabled() else self._log_probs
+        found = [scored(*piece, temperature, entropies) for piece in pieces]
+        log_probs, all_entropies = (torch.cat(column) for column in zip(*found, strict=True))
+        return log_probs, all_entropies
 
-    def _scored(self, *args: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        if torch.is_grad_enabled():
-            # The backward pass computes the logits again.
-            kept: tuple[torch.Tensor, torch.Tensor] = checkpoint(
-                self._log_probs, *args, use_reentrant=False, preserve_rng_state=False
-            )
-            return kept
-        return self._log_probs(*args)
-
-    def _log_probs(
-        self, states: torch.Tensor, tokens: torch.Tensor, temperature: float, entropies: bool
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        all_log_probs = (self._logits(states) / temperature).log_softmax(-1)
-        log_probs = all_log_probs.gather(-1, tokens[:, None])[:, 0]
+    def _log_probs(self, states: _T, tokens: _T, temperature: float, entropies: bool) -> tuple[_T, _T]:
+        everything = (self._logits(states) / temperature).log_softmax(-1)
+        log_probs = everything.gather(-1, tokens[:, None])[:, 0]
         if not entropies:
-            return log_probs, log_probs
+            return log_probs, torch.zeros_like(log_probs)
         # Excluded tokens have the logit -inf and add 0.
-        finite = all_log_probs.clamp_min(torch.finfo(all_log_probs.dtype).min)
-        return log_probs, -(all_log_probs.exp() * finite).sum(-1)
+        finite = everything.clamp_min(torch.finfo(everything.dtype).min)
+        return log_probs, -(everything.exp() * finite).sum(-1)
 
-    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+    def _logits(self, states: _T) -> _T:
         """Logits of the shape [N, vocabulary], as the model's own class computes them after the decoder."""
-        modules = self.causal._modules
+        modules, given = self.causal._modules, MoeModelOutputWithPast(last_hidden_state=states[None])
         decoder = modules[self._decoder]
-        modules[self._decoder] = _Given(states[None])
+        modules[self._decoder] = lambda *_, **__: given
         try:
             logits = self.causal.forward(inputs_embeds=states[None], use_cache=False).logits[0]
         finally:
             modules[self._decoder] = decoder
         return logits if logits.dtype == torch.float64 else logits.float()
 
-    def _decode(self, tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Any) -> torch.Tensor:
-        """Logits after the last token of each row, of the shape [B, vocabulary]; extends the cache.
+    def _decode(self, tokens: _T, positions: _T, mask: _T, cache: Any) -> _T:
+        """Logits [B, vocabulary] after the last token of each row; extends the cache.
 
-        Args:
-            tokens: Tokens, of the shape [B, Q], padded on the left.
-            positions: Position of each token in its row.
-            mask: 1 for each column of the cache and of `tokens` that is not padding.
-            cache: Keys and values of the tokens before.
+        `tokens` and `positions` [B, Q] are padded on the left. `mask` has 1 for each column of the cache and of
+        `tokens` that is not padding.
         """
         decoder = getattr(self.causal, self._decoder)
-        found = decoder(
-            input_ids=tokens, position_ids=positions, attention_mask=mask, past_key_values=cache, use_cache=True
-        )
-        return self._logits(found.last_hidden_state[:, -1])
+        inputs = {"input_ids": tokens, "position_ids": positions, "attention_mask": mask}
+        return self._logits(decoder(**inputs, past_key_values=cache, use_cache=True).last_hidden_state[:, -1])
 
-    @property
-    def vocabulary(self) -> int:
-        """Number of tokens that have a logit."""
-        return int(self.causal.get_output_embeddings().weight.shape[0])
-
-    @property
-    def context(self) -> int:
-        """Maximum number of tokens of a sequence."""
-        config = self.causal.config.get_text_config()
-        return int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
-
-    @contextmanager
-    def adapter(self, name: str) -> Iterator[None]:
-        """Uses one of the adapters, if the model has adapters."""
-        tuned = [module for module in self.modules() if isinstance(module, BaseTunerLayer)]
-        # `set_adapter` would change which parameters are trained.
-        for layer in tuned:
-            layer._active_adapter = [name]
-        try:
-            yield
-        finally:
-            for layer in tuned:
-                layer._active_adapter = [POLICY]
-
-    def layers(self) -> list[nn.Module]:
-        """The decoder layers."""
-        found: list[nn.Module] = []
-        inside: set[nn.Module] = set()
+    def use(self, adapter: str) -> None:
+        """Uses one of the adapters from now on, if the model has adapters."""
         for module in self.modules():
-            if isinstance(module, GradientCheckpointingLayer) and module not in inside:
-                found.append(module)
-                inside.update(module.modules())
-        return found
+            if isinstance(module, BaseTunerLayer):
+                # `set_adapter` would change which parameters are trained.
+                module._active_adapter = [adapter]
+
+    def _layers(self) -> list[nn.Module]:
+        found = [module for module in self.modules() if isinstance(module, GradientCheckpointingLayer)]
+        inside = {id(part) for module in found for part in module.modules() if part is not module}
+        return [module for module in found if id(module) not in inside]
 
     def recompute_layers(self) -> None:
-        """Makes the backward pass compute the layers' activations again (before sharding)."""
-        for layer in self.layers():
-            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
+        """Makes the backward pass compute the activations of layers again. It precedes `shard`."""
+        for layer in self._layers():
+            layer.forward = partial(_recomputed, layer.forward)
 
     def keep_whole(self, keep: bool) -> None:
         """Keeps the gathered weights from the next pass on, for sampling, or frees them, as a change needs."""
         if keep == self._keeps_whole:
             return
         self._keeps_whole, self.is_whole = keep, False
-        for module in self.modules():
-            if isinstance(module, FSDPModule):
-                module.set_reshard_after_forward(not keep, recurse=False)
-                if not keep:
-                    module.reshard()
+        for module in self._sharded():
+            module.set_reshard_after_forward(not keep, recurse=False)
+            if not keep:
+                module.reshard()
+
+    def _sharded(self) -> list[Any]:
+        return [module for module in self.modules() if isinstance(module, FSDPModule)]
 
     def shard(self, ranks: Ranks, kind: torch.dtype, broadcast: bool) -> None:
         """Allocates the weights on the ranks' devices and shards them, layer by layer.
 
-        Gradients are sums over the ranks. In bfloat16, passes use copies of the weights, and gradients are float32.
-
-        Args:
-            kind: Number format of passes.
-            broadcast: Whether the weights are those of rank 0; if not, they are uninitialised.
+        The weights are those of rank 0, or uninitialised without `broadcast`. Gradients are sums over the ranks. If
+        `kind`, the number format of passes, is bfloat16, passes use copies of the weights, and gradients are float32.
         """
         precision = MixedPrecisionPolicy(param_dtype=kind, reduce_dtype=torch.float32)
         settings = {"mp_policy": precision} if kind == torch.bfloat16 else {}
-        shared = _Shared(self)
-        for module in [*self.layers(), self]:
+        counts = Counter(id(held) for _, held in self.named_parameters(remove_duplicate=False))
+        # Parameters of several modules, with what replaces them. They are kept, so that no id is used again.
+        shared: dict[int, list[Any]] = {id(old): [old, None] for old in self.parameters() if counts[id(old)] > 1}
+        for module in [*self._layers(), self]:
             _allocate(module, ranks, broadcast, shared)
             fully_shard(module, mesh=ranks.mesh, reshard_after_forward=True, **settings)
-        for module in self.modules():
-            if isinstance(module, FSDPModule):
-                module.set_gradient_divide_factor(1.0)
-                module.set_force_sum_reduction_for_comms(True)
+        for module in self._sharded():
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)
         self.eval()
 
     @torch.no_grad()
@@ -214,33 +158,21 @@ class Network(nn.Module):
             buffer.copy_(its)
 
 
-class _Shared:
-    """Tensors that several modules hold, with what replaces them."""
-
-    def __init__(self, network: nn.Module) -> None:
-        counts = Counter(id(held) for _, held in network.named_parameters(remove_duplicate=False))
-        # The old tensors are kept, so that no id is used again.
-        self.old = [held for held in network.parameters() if counts[id(held)] > 1]
-        self.new: dict[int, Any] = {id(held): None for held in self.old}
-
-
-def _allocate(module: nn.Module, ranks: Ranks, broadcast: bool, shared: _Shared) -> None:
-    """Moves what is not sharded yet to the device. Shared parameters stay shared."""
+def _allocate(module: nn.Module, ranks: Ranks, broadcast: bool, shared: dict[int, list[Any]]) -> None:
+    """Moves what is not sharded yet to the device."""
     for part in module.modules():
         for held in (part._parameters, part._buffers):
             for name, old in held.items():
                 if old is None or isinstance(old, DTensor):
                     continue
-                new = shared.new.get(id(old))
-                new = _moved(old, ranks, broadcast) if new is None else new
-                if id(old) in shared.new:
-                    shared.new[id(old)] = new
-                held[name] = new
+                entry = shared.get(id(old), [old, None])
+                if entry[1] is None:
+                    entry[1] = _moved(old, ranks, broadcast)
+                held[name] = entry[1]
 
 
 def _moved(old: Any, ranks: Ranks, broadcast: bool) -> Any:
-    data = torch.empty_like(old, device=ranks.device) if old.is_meta else old.detach().to(ranks.device)
+    data = torch.empty_like(old, device=ranks.device) if old.is_meta else old.detach().to(ranks.device).contiguous()
     if broadcast:
-        data = data.contiguous()
-        ranks.from_first(data)
+        dist.broadcast(data, 0)
     return nn.Parameter(data, requires_grad=old.requires_grad) if isinstance(old, nn.Parameter) else data

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from . import cache as caches
-from .draws import Choice, Rules, choose
+from .draws import Choice, choose
 from .messages import Message, answer
 from .network import POLICY, Network
 from .ranks import Ranks
@@ -22,44 +22,32 @@ from .ranks import Ranks
 
 @dataclass
 class Row:
-    """A reply in progress.
-
-    Attributes:
-        length: Number of tokens in the cache.
-        answered: Whether the reply has ended and was returned.
-    """
+    """A reply in progress. `limit` is its maximum number of tokens, `cached` the number of tokens in the cache."""
 
     id: int
-    tokens: list[int]
-    rules: Rules
-    context: int
+    prompt: list[int]
+    rules: dict[str, Any]
+    limit: int
     version: int
     choices: list[Choice] = field(default_factory=list)
-    length: int = 0
+    cached: int = 0
     answered: bool = False
-
-    @property
-    def last(self) -> int:
-        """The token that the next pass reads."""
-        return self.choices[-1].token
 
     @property
     def stopped(self) -> str | None:
         """Reason of the end; `None` before."""
-        if self.choices and self.last in self.rules.stop:
+        if self.choices and self.choices[-1].token in self.rules["stop"]:
             return "token"
-        full = len(self.tokens) + len(self.choices) >= self.context
-        return "length" if full or len(self.choices) >= self.rules.max_tokens else None
+        return "length" if len(self.choices) >= self.limit else None
 
     def answer(self) -> bytes:
         """Answer to the request."""
         self.answered = True
-        columns = {
-            "tokens": torch.tensor([choice.token for choice in self.choices]),
-            "log_probs": torch.tensor([choice.log_prob for choice in self.choices], dtype=torch.float32),
-            "entropies": torch.tensor([choice.entropy for choice in self.choices], dtype=torch.float32),
-        }
-        return answer(self.id, "generated", columns, stop=self.stopped, version=self.version)
+        numbers = [(choice.log_prob, choice.entropy) for choice in self.choices]
+        log_probs, entropies = torch.tensor(numbers, dtype=torch.float32).T
+        tokens = torch.tensor([choice.token for choice in self.choices])
+        tensors = {"tokens": tokens, "log_probs": log_probs, "entropies": entropies}
+        return answer(self.id, "generated", tensors, stop=self.stopped, version=self.version)
 
 
 class Sampler:
@@ -77,55 +65,57 @@ class Sampler:
 
         Each rank runs the same number of passes: one for the new rows of any rank, and `steps`.
         """
-        self._network.keep_whole(fits_whole(self._network, self._ranks))
-        rows = [
-            Row(one.id, one.tensors["tokens"].tolist(), Rules.of(one.request), self._network.context, version)
-            for one in new
-        ]
-        with self._network.adapter(POLICY):
-            self._admit(rows)
-            for _ in range(steps):
-                self._step()
-        ended = [row.answer() for row in self._rows if row.stopped and not row.answered]
-        self._compact(always=False)
-        return ended
+        network = self._network
+        network.keep_whole(fits_whole(network, self._ranks))
+        network.use(POLICY)
+        self._admit([self._row(message, version) for message in new])
+        for _ in range(steps):
+            self._step()
+        return [row.answer() for row in self._rows if row.stopped and not row.answered]
+
+    def _row(self, message: Message, version: int) -> Row:
+        prompt, most = message.tensors["tokens"].tolist(), message.request["max_tokens"]
+        return Row(message.id, prompt, message.request, min(most, self._network.context - len(prompt)), version)
 
     def _admit(self, rows: list[Row]) -> None:
-        self._compact(always=bool(rows))
+        kept = [index for index, row in enumerate(self._rows) if row.stopped is None]
+        # Removing rows copies the cache, so some ended rows stay.
+        if rows or 4 * len(kept) <= 3 * len(self._rows):
+            parts = [(self._cache, torch.tensor(kept))] if kept else []
+            self._rows = [self._rows[index] for index in kept]
+            if rows:
+                parts.append((self._first(rows), torch.arange(len(rows))))
+            self._rows += rows
+            self._cache = caches.joined(parts, max(row.cached for row in self._rows)) if parts else None
         if not rows:
             self._idle()
-            return
-        columns = max(len(row.tokens) for row in rows)
-        lengths = torch.tensor([len(row.tokens) for row in rows])
-        padded = torch.tensor([[0] * (columns - len(row.tokens)) + row.tokens for row in rows])
-        mask = torch.arange(columns) >= columns - lengths[:, None]
-        positions = (torch.arange(columns) - (columns - lengths[:, None])).clamp_min(0)
-        new = caches.empty()
-        logits = self._pass(padded, positions, mask, new)
+
+    def _first(self, rows: list[Row]) -> Any:
+        """Samples the first token of new rows. Returns their cache."""
+        columns = max(len(row.prompt) for row in rows)
         for row in rows:
-            row.length = len(row.tokens)
-        self._take(logits, rows)
-        parts = [(new, torch.arange(len(rows)))]
-        if self._rows:
-            parts.insert(0, (self._cache, torch.arange(len(self._rows))))
-        self._rows = [*self._rows, *rows]
-        self._cache = caches.joined(parts, max(row.length for row in self._rows))
+            row.cached = len(row.prompt)
+        padding = torch.tensor([columns - row.cached for row in rows])[:, None]
+        tokens = torch.tensor([[0] * (columns - row.cached) + row.prompt for row in rows])
+        places = torch.arange(columns) - padding
+        found = caches.empty()
+        self._take(self._pass(tokens, places.clamp_min(0), places >= 0, found), rows)
+        return found
 
     def _step(self) -> None:
         """Samples one token of each row. Rows that have ended take part until they are removed."""
-        if not any(row.stopped is None for row in self._rows):
+        live = [index for index, row in enumerate(self._rows) if row.stopped is None]
+        if not live:
             self._idle()
             return
-        lengths = torch.tensor([row.length for row in self._rows])
+        cached = torch.tensor([row.cached for row in self._rows])[:, None]
         columns = self._cache.get_seq_length() + 1
-        mask = torch.arange(columns) >= columns - 1 - lengths[:, None]
-        tokens = torch.tensor([[row.last] for row in self._rows])
-        positions = lengths[:, None].clamp_max(self._network.context - 1)
-        logits = self._pass(tokens, positions, mask, self._cache)
+        mask = torch.arange(columns) >= columns - 1 - cached
+        tokens = torch.tensor([[row.choices[-1].token] for row in self._rows])
+        logits = self._pass(tokens, cached.clamp_max(self._network.context - 1), mask, self._cache)
         for row in self._rows:
-            row.length += 1
-        live = [index for index, row in enumerate(self._rows) if row.stopped is None]
-        self._take(logits if len(live) == len(self._rows) else logits[live], [self._rows[index] for index in live])
+            row.cached += 1
+        self._take(logits[live], [self._rows[index] for index in live])
 
     def _take(self, logits: torch.Tensor, rows: Sequence[Row]) -> None:
         chosen = choose(logits, [row.rules for row in rows], [len(row.choices) for row in rows])
@@ -136,43 +126,27 @@ class Sampler:
         """Takes part in the collectives of a pass of other ranks."""
         if self._ranks.size > 1 and not self._network.is_whole:
             nothing = torch.zeros(1, 1, dtype=torch.int64)
-            self._pass(nothing, nothing, torch.ones(1, 1), caches.empty())
+            self._pass(nothing, nothing, nothing + 1, caches.empty())
 
     def _pass(self, tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Any) -> torch.Tensor:
         held = (part.to(self._ranks.device) for part in (tokens, positions, mask.long()))
         logits: torch.Tensor = self._network("decode", *held, cache)
         return logits
 
-    def _compact(self, always: bool) -> None:
-        """Removes ended rows: a quarter of the rows at a time, because it copies the cache."""
-        kept = [index for index, row in enumerate(self._rows) if row.stopped is None]
-        ended = len(self._rows) - len(kept)
-        if not ended or (kept and not always and 4 * ended < len(self._rows)):
-            return
-        self._rows = [self._rows[index] for index in kept]
-        if not kept:
-            self._cache = None
-            return
-        rows = torch.tensor(kept)
-        self._cache = caches.joined([(self._cache, rows)], max(row.length for row in self._rows))
-
 
 def fits_whole(network: Network, ranks: Ranks) -> bool:
     """Whether each rank has memory for all weights while it samples: 40% of its device's memory."""
     if ranks.device.type != "cuda":
         return True
-    total = torch.cuda.get_device_properties(ranks.device).total_memory
-    return bool(2 * network.size <= 0.4 * total)
+    return bool(2 * network.size <= 0.4 * torch.cuda.get_device_properties(ranks.device).total_memory)
 
 
 def columns_in_memory(network: Network, ranks: Ranks) -> int:
-    """Number of tokens whose keys and values a rank may hold."""
+    """Number of tokens whose keys and values a rank may hold: a fifth of a GPU's memory, or 2 GiB."""
     config = network.causal.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    size = 2 if ranks.device.type == "cuda" else 4
-    bytes_of_one = 2 * config.num_hidden_layers * heads * width * size
-    memory = 2 << 30
+    memory, size = 2 << 30, 4
     if ranks.device.type == "cuda":
-        memory = torch.cuda.get_device_properties(ranks.device).total_memory // 5
-    return max(1, int(memory // bytes_of_one))
+        memory, size = torch.cuda.get_device_properties(ranks.device).total_memory // 5, 2
+    return max(1, int(memory // (2 * config.num_hidden_layers * heads * width * size)))

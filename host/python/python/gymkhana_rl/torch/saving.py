@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -13,60 +12,56 @@ import torch.distributed.checkpoint as dcp
 from huggingface_hub import save_torch_state_dict
 from transformers.core_model_loading import revert_weight_conversion
 
-from .loading import stored_dtype
 from .network import POLICY
 from .training import Training
 
-_SHARD = "5GB"
-_HEADERS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_FORMATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
 def save(training: Training, weights: str, state: str, versions: torch.Tensor) -> None:
     """Writes the weights to an existing folder, and the state to a new one.
 
     The weights have the names and number formats of the model's folder, and include the policy's adapter. The state
-    holds the trained parameters, the optimizer's state, the reference policy, and `versions`.
+    holds the trained parameters, the optimizer's state, the reference policy, and `versions`. Reading it unpickles its
+    index, so it must come from a trusted folder.
     """
     training.network.keep_whole(False)
     merged = _merged(training)
     if training.ranks.rank == 0:
-        model = training.network.causal
-        source = Path(training.settings.model)
-        save_torch_state_dict(_stored(revert_weight_conversion(model, merged), source), weights, max_shard_size=_SHARD)
+        found = revert_weight_conversion(training.network.causal, merged)
+        for name, part in found.items():
+            if not part.is_contiguous() or part.untyped_storage().nbytes() != part.nbytes:
+                # A part of a larger tensor cannot be written.
+                found[name] = part.clone(memory_format=torch.contiguous_format)
+        save_torch_state_dict(found, weights, max_shard_size="5GB", metadata={"format": "pt"})
         for name in ("config.json", "generation_config.json"):
-            if (source / name).exists() and not (Path(weights) / name).exists():
-                shutil.copyfile(source / name, Path(weights) / name)
+            source, target = Path(training.loader.folder) / name, Path(weights) / name
+            if source.exists() and not target.exists():
+                shutil.copyfile(source, target)
     if not training.optimizer.state:
         training.allocate_optimizer()
-    entries = _entries(training, training.has_reference) | {"versions": versions}
-    dcp.save(entries, checkpoint_id=state, process_group=training.ranks.control)
+    dcp.save(_entries(training, versions), checkpoint_id=state, process_group=training.ranks.control)
 
 
 def resume(training: Training, state: str, reference: bool) -> torch.Tensor:
     """Reads a state of `save`, and returns its `versions`."""
-    if reference and has_reference(state):
+    names = dcp.FileSystemReader(state).read_metadata().state_dict_metadata
+    if reference and any(name.startswith("reference.") for name in names):
         training.move_reference(1.0)
     training.allocate_optimizer()
     versions = torch.zeros(2, dtype=torch.int64)
-    entries = _entries(training, training.has_reference) | {"versions": versions}
-    dcp.load(entries, checkpoint_id=state, process_group=training.ranks.control)
+    dcp.load(_entries(training, versions), checkpoint_id=state, process_group=training.ranks.control)
     return versions
 
 
-def has_reference(state: str) -> bool:
-    """Whether a state holds a reference policy."""
-    names = dcp.FileSystemReader(state).read_metadata().state_dict_metadata
-    return any(name.startswith("reference.") for name in names)
-
-
-def _entries(training: Training, reference: bool) -> dict[str, Any]:
+def _entries(training: Training, versions: torch.Tensor) -> dict[str, Any]:
     """Tensors of a state, which are read and written in place."""
-    entries: dict[str, Any] = {}
+    entries: dict[str, Any] = {"versions": versions}
     for name, parameter in training.trained().items():
         entries[f"policy.{name}"] = parameter.detach()
         for key, held in training.optimizer.state[parameter].items():
             entries[f"optimizer.{name}.{key}"] = held
-    if reference:
+    if training.has_reference:
         entries |= {f"reference.{name}": held.detach() for name, held in training.reference_parameters().items()}
     return entries
 
@@ -74,42 +69,31 @@ def _entries(training: Training, reference: bool) -> dict[str, Any]:
 @torch.no_grad()
 def _merged(training: Training) -> dict[str, torch.Tensor]:
     """Whole weights with the policy's adapter, on rank 0. All ranks take part."""
-    first = training.ranks.rank == 0
-    held = dict(training.network.causal.named_parameters())
+    loader, causal = training.loader, training.network.causal
+    formats, saved = _formats(Path(loader.folder)), causal.state_dict()
+    scaling = float(loader.lora["alpha"]) / int(loader.lora["rank"]) if loader.lora else 0.0
+    held = dict(causal.named_parameters())
     adapters = {name: part.full_tensor().cpu() for name, part in held.items() if f".{POLICY}.weight" in name}
-    dtype = stored_dtype(training.settings)
-    found = {}
+    found = {name: part.cpu() for name, part in causal.named_buffers() if name in saved}
     for name, parameter in held.items():
-        if ".lora_" in name:
+        whole = parameter.full_tensor() if ".lora_" not in name else None
+        if whole is None or training.ranks.rank > 0:
             continue
-        whole = parameter.full_tensor()
-        if not first:
-            continue
-        whole = whole.cpu()
         stem = name.removesuffix(".base_layer.weight")
         if f"{stem}.lora_A.{POLICY}.weight" in adapters:
             down, up = (adapters[f"{stem}.lora_{half}.{POLICY}.weight"] for half in "AB")
-            whole = whole.to(up.dtype) + training.settings.scaling * (up @ down)
-        found[name.replace(".base_layer.", ".")] = whole if dtype == torch.float32 else whole.to(dtype)
-    if first:
-        saved = training.network.causal.state_dict()
-        found |= {name: part.cpu() for name, part in training.network.causal.named_buffers() if name in saved}
+            whole = whole.cpu().to(up.dtype) + scaling * (up @ down)
+        plain = name.replace(".base_layer.", ".")
+        found[plain] = whole.cpu().to(formats.get(plain, loader.stored))
     return found
 
 
-def _stored(weights: dict[str, torch.Tensor], source: Path) -> dict[str, torch.Tensor]:
-    """Weights in the number formats in which the model's folder holds them."""
-    dtypes: dict[str, str] = {}
-    for path in source.glob("*.safetensors"):
+def _formats(folder: Path) -> dict[str, torch.dtype]:
+    """Number formats of the tensors in a model's folder."""
+    found: dict[str, torch.dtype] = {}
+    for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            header = json.loads(file.read(length))
-        dtypes |= {name: entry["dtype"] for name, entry in header.items() if name != "__metadata__"}
-    kinds = {name: _HEADERS.get(dtypes.get(name, ""), part.dtype) for name, part in weights.items()}
-    return {name: _alone(part.to(kinds[name])) for name, part in weights.items()}
-
-
-def _alone(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with memory of its own: parts of larger ones cannot be written."""
-    alone = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
-    return tensor if alone else tensor.clone(memory_format=torch.contiguous_format)
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        header.pop("__metadata__", None)
+        found |= {name: _FORMATS[part["dtype"]] for name, part in header.items() if part["dtype"] in _FORMATS}
+    return found
