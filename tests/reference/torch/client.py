@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 
 LAUNCH = pathlib.Path(__file__).with_name("launch.py")
-ADAM = {"beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1}
+ADAM = {"beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1, "keep": False}
 
 
 class Refused(Exception):
@@ -120,7 +120,7 @@ class Engine:
         """Saves into folders of this name; returns those of weights and state."""
         weights, state = self.folder / f"{name}-weights", self.folder / f"{name}-state"
         weights.mkdir()
-        self.ask("save", weights=str(weights), state=str(state))
+        self.ask("save", weights=str(weights), state=str(state), untied=False)
         return weights, state
 
     def start_reply(self, tokens, **changes):

@@ -1,6 +1,7 @@
 """Refused requests, and the end of the processes."""
 
 import os
+import shutil
 import signal
 import struct
 import time
@@ -19,7 +20,7 @@ def changed(**tensors):
 
 
 REFUSED = [
-    ("dance", {}, {}, "unknown request"),
+    ("dance", {}, {}, "unknown"),
     ("forward", {}, FORWARD, "missing"),
     ("forward", models.batch(), FORWARD | {"temperature": 0.0}, "temperature"),
     ("forward", models.batch(), FORWARD | {"temperature": True}, "temperature"),
@@ -38,7 +39,7 @@ REFUSED = [
     ("step", {}, {"learning_rate": 0.1}, "beta1"),
     ("reference", {}, {"share": 1.5}, "share"),
     ("publish", {}, {"version": "new"}, "version"),
-    ("save", {}, {"weights": "/nowhere/w", "state": "/nowhere/s"}, "not a folder"),
+    ("save", {}, {"weights": "/nowhere/w", "state": "/nowhere/s", "untied": False}, "not a folder"),
     ("open", {}, {"model": "/nowhere", "state": None, "reference": False, "dtype": "float32", "checkpointing": False,
                   "lora": None, "optimizer": "adamw", "seed": 1}, "config.json"),
 ]  # fmt: skip
@@ -107,12 +108,12 @@ def test_the_end_of_the_host_ends_all(while_busy):
 
 
 def test_a_failure_is_written(tmp_path):
-    transformed = tmp_path / "model"
-    transformed.mkdir()
-    (transformed / "config.json").write_text(open(f"{models.folder('qwen2')}/config.json").read())
+    folder = tmp_path / "model"
+    folder.mkdir()
+    shutil.copy(f"{models.folder('qwen2')}/config.json", folder)
     with Engine(2) as engine:
         with pytest.raises(EOFError):
-            engine.open(transformed)
+            engine.open(folder)
         assert engine.ended(20) == 1
         (words,) = engine.words()
         assert words["rank"] == 0 and words["kind"] == "failed" and "model.safetensors" in words["text"]

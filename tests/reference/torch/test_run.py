@@ -118,8 +118,6 @@ def test_a_checkpoint_opens_in_transformers_and_in_the_built_in_trainer(runs):
 
     folder = runs["two"] / "out/checkpoints/1-000003"
     transformers.AutoModelForCausalLM.from_pretrained(folder)
-    evaluated = host(runs["two"], "eval", "--plugins", PLUGINS, "out")
-    assert evaluated.returncode == 0, evaluated.stderr
     own = write(runs["two"] / "own", folder, "")
     again = run(own, "--set", "stages.sft.steps=1", "--set", "stages.rl.steps=1")
     assert again.returncode == 0, again.stderr

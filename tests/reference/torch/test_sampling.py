@@ -40,12 +40,12 @@ def test_numbers_are_those_of_a_forward_pass(engine, name):
     path = models.folder(name, "float64")
     engine.open(path)
     plain = models.plain(path)
-    rules = [{}, {"temperature": 0.6}, {"top_k": 7}, {"top_p": 0.7, "temperature": 1.3}, {"min_p": 0.3}, {"temperature": 0.0}]
-    rules.append({"top_k": 30, "top_p": 0.8, "min_p": 0.1, "temperature": 0.9})
+    rules = [{}, {"temperature": 0.6}, {"top_k": 7}, {"top_p": 0.7, "temperature": 1.3}, {"min_p": 0.3}]
+    rules += [{"temperature": 0.0}, {"top_k": 30, "top_p": 0.8, "min_p": 0.1, "temperature": 0.9}]
     asked = [(prompt, rules[index % len(rules)]) for index, prompt in enumerate(prompts(21))]
-    numbers = [
-        engine.start_reply(prompt, seed=index, max_tokens=3 + index, **rule) for index, (prompt, rule) in enumerate(asked)
-    ]
+    numbers = []
+    for index, (prompt, rule) in enumerate(asked):
+        numbers.append(engine.start_reply(prompt, seed=index, max_tokens=3 + index, **rule))
     for index, (number, (prompt, rule)) in enumerate(zip(numbers, asked)):
         answer, found = engine.wait(number)
         assert answer == {"kind": "generated", "stop": "length", "version": 0}
@@ -82,7 +82,8 @@ def test_a_reply_does_not_depend_on_its_neighbours(one, two, name):
             alone[engine, index] = engine.reply(asked[index], seed=index, max_tokens=25)[1]
         numbers = []
         for index, prompt in enumerate(asked):
-            numbers.append(engine.start_reply(prompt, seed=index, max_tokens=25 if index % 17 in (0, 8) else 1 + index % 30))
+            most = 25 if index in (0, 17, 59) else 1 + index % 30
+            numbers.append(engine.start_reply(prompt, seed=index, max_tokens=most))
             if index % 20 == 19:
                 # Later requests join while earlier replies are in progress.
                 time.sleep(0.05)

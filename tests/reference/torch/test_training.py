@@ -156,7 +156,7 @@ def test_a_long_vocabulary_is_scored_in_pieces(one):
     torch.manual_seed(4)
     transformers.LlamaForCausalLM(config).save_pretrained(path)
     one.open(path, dtype="float32", checkpointing=True)
-    # 4 × 250 targets are more than two pieces of 2^26 logits.
+    # 1,000 targets are more than two pieces of 2^26 logits.
     batch = models.batch((251,) * 4)
     batch["targets"], batch["counts"] = torch.arange(1, 251).repeat(4), torch.tensor([250] * 4)
     found = one.forward(batch, keep=True)

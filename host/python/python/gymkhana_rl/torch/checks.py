@@ -22,12 +22,13 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "begin_stage": {},
     "begin_update": {},
     "step": {"learning_rate": _NUMBER, "beta1": _NUMBER, "beta2": _NUMBER, "epsilon": _NUMBER, "weight_decay": _NUMBER,
-             "max_norm": _OPTIONAL},
+             "max_norm": _OPTIONAL, "keep": bool},
+    "shorten": {"share": _NUMBER},
     "publish": {"version": int},
     "reference": {"share": _OPTIONAL},
     "generate": {"max_tokens": int, "stop": list, "temperature": _NUMBER, "top_k": int, "top_p": _NUMBER,
                  "min_p": _NUMBER, "seed": int},
-    "save": {"weights": str, "state": str},
+    "save": {"weights": str, "state": (str, type(None)), "untied": bool},
     "close": {},
 }  # fmt: skip
 
@@ -135,10 +136,15 @@ def _check_generate(message: Message, training: Training) -> None:
 def _check_save(message: Message, _: Training) -> None:
     weights, state = message.request["weights"], message.request["state"]
     _require(Path(weights).is_dir(), f"`{weights}` is not a folder")
-    _require(not Path(state).exists(), f"`{state}` exists already")
+    _require(state is None or not Path(state).exists(), f"`{state}` exists already")
+
+
+def _check_shorten(message: Message, training: Training) -> None:
+    _require(training.keeps_step, "no step was kept")
+    _require(0 <= message.request["share"] < 1, "`share` is outside of [0, 1)")
 
 
 _CHECKS = {
-    "forward": _check_forward, "backward": _check_backward, "step": _check_step,
+    "forward": _check_forward, "backward": _check_backward, "step": _check_step, "shorten": _check_shorten,
     "reference": _check_reference, "generate": _check_generate, "save": _check_save,
 }  # fmt: skip

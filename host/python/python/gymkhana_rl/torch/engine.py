@@ -54,7 +54,7 @@ class Engine:
             return "stepped", {"taken": norm is not None, "norm": norm}, {}
         if kind == "save":
             versions = torch.tensor([self.version, int(self.paused)])
-            saving.save(training, request["weights"], request["state"], versions)
+            saving.save(training, request["weights"], request["state"], request["untied"], versions)
             return "saved", {}, {}
         if kind == "publish":
             self.version, self.paused = request["version"], False
@@ -62,6 +62,8 @@ class Engine:
             training.move_reference(request["share"])
         elif kind == "backward":
             training.backward(message)
+        elif kind == "shorten":
+            training.shorten(request["share"])
         elif kind == "begin_stage":
             training.begin_stage()
         else:

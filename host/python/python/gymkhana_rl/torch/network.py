@@ -9,8 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from peft.tuners.tuners_utils import BaseTunerLayer
-from torch import Tensor as _T
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
@@ -53,8 +52,8 @@ class Network(nn.Module):
         return found
 
     def _score(
-        self, row: _T, positions: _T, before: _T, wanted: _T, temperature: float, entropies: bool
-    ) -> tuple[_T, _T]:
+        self, row: Tensor, positions: Tensor, before: Tensor, wanted: Tensor, temperature: float, entropies: bool
+    ) -> tuple[Tensor, Tensor]:
         """Log-probabilities of the tokens `wanted` [N], and entropies or zeros in their place (nats).
 
         `row` [T] has the tokens of packed sequences, `positions` [T] that of each in its own sequence, and `before` [N]
@@ -70,7 +69,7 @@ class Network(nn.Module):
         log_probs, all_entropies = (torch.cat(column) for column in zip(*found, strict=True))
         return log_probs, all_entropies
 
-    def _log_probs(self, states: _T, tokens: _T, temperature: float, entropies: bool) -> tuple[_T, _T]:
+    def _log_probs(self, states: Tensor, tokens: Tensor, temperature: float, entropies: bool) -> tuple[Tensor, Tensor]:
         everything = (self._logits(states) / temperature).log_softmax(-1)
         log_probs = everything.gather(-1, tokens[:, None])[:, 0]
         if not entropies:
@@ -79,7 +78,7 @@ class Network(nn.Module):
         finite = everything.clamp_min(torch.finfo(everything.dtype).min)
         return log_probs, -(everything.exp() * finite).sum(-1)
 
-    def _logits(self, states: _T) -> _T:
+    def _logits(self, states: Tensor) -> Tensor:
         """Logits of the shape [N, vocabulary], as the model's own class computes them after the decoder."""
         modules, given = self.causal._modules, MoeModelOutputWithPast(last_hidden_state=states[None])
         decoder = modules[self._decoder]
@@ -90,7 +89,7 @@ class Network(nn.Module):
             modules[self._decoder] = decoder
         return logits if logits.dtype == torch.float64 else logits.float()
 
-    def _decode(self, tokens: _T, positions: _T, mask: _T, cache: Any) -> _T:
+    def _decode(self, tokens: Tensor, positions: Tensor, mask: Tensor, cache: Any) -> Tensor:
         """Logits [B, vocabulary] after the last token of each row; extends the cache.
 
         `tokens` and `positions` [B, Q] are padded on the left. `mask` has 1 for each column of the cache and of

@@ -15,15 +15,17 @@ from transformers.core_model_loading import revert_weight_conversion
 from .network import POLICY
 from .training import Training
 
+_EMBEDDING, _OUTPUT = "model.embed_tokens.weight", "lm_head.weight"
 _FORMATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
-def save(training: Training, weights: str, state: str, versions: torch.Tensor) -> None:
-    """Writes the weights to an existing folder, and the state to a new one.
+def save(training: Training, weights: str, state: str | None, untied: bool, versions: torch.Tensor) -> None:
+    """Writes the weights to an existing folder, and the state, if it is wanted, to a new one.
 
     The weights have the names and number formats of the model's folder, and include the policy's adapter. The state
     holds the trained parameters, the optimizer's state, the reference policy, and `versions`. Reading it unpickles its
-    index, so it must come from a trusted folder.
+    index, so it must come from a trusted folder. With `untied`, an output layer that shares the embedding's weights is
+    written as a layer of its own.
     """
     training.network.keep_whole(False)
     merged = _merged(training)
@@ -33,11 +35,15 @@ def save(training: Training, weights: str, state: str, versions: torch.Tensor) -
             if not part.is_contiguous() or part.untyped_storage().nbytes() != part.nbytes:
                 # A part of a larger tensor cannot be written.
                 found[name] = part.clone(memory_format=torch.contiguous_format)
+        if untied and _OUTPUT not in found:
+            found[_OUTPUT] = found[_EMBEDDING].clone()
         save_torch_state_dict(found, weights, max_shard_size="5GB", metadata={"format": "pt"})
         for name in ("config.json", "generation_config.json"):
             source, target = Path(training.loader.folder) / name, Path(weights) / name
             if source.exists() and not target.exists():
                 shutil.copyfile(source, target)
+    if state is None:
+        return
     if not training.optimizer.state:
         training.allocate_optimizer()
     dcp.save(_entries(training, versions), checkpoint_id=state, process_group=training.ranks.control)

@@ -29,6 +29,7 @@ class Training:
         self._kept: tuple[Packed, torch.Tensor, torch.Tensor] | None = None
         self._eight_bits = request["optimizer"] == "adamw8bit"
         self._reference: Network | None = None
+        self._before: list[torch.Tensor] = []  # trained weights before the last step, if they were kept
         self.begin_stage()
 
     def forward(self, message: Message) -> Tensors:
@@ -78,6 +79,7 @@ class Training:
         """Forgets the gradients and the kept pass."""
         self._kept = self.kept_targets = None
         self.network.zero_grad(set_to_none=True)
+        self._before = []
 
     def begin_stage(self) -> None:
         """Forgets the gradients and the optimizer's state. Matrices decay, but not embeddings, norms and biases."""
@@ -131,9 +133,29 @@ class Training:
             for gradient in gradients if clip < 1.0 else []:
                 gradient.mul_(clip)
             self._set(*(request[name] for name in ("learning_rate", "beta1", "beta2", "epsilon", "weight_decay")))
+            # In the memory of the processor, which is larger than that of a GPU.
+            kept = self.trained().values() if request["keep"] else []
+            before = [held.to_local().to("cpu", copy=True) for held in kept]
             self.optimizer.step()
+            self.begin_update()
+            self._before = before
+            return norm
         self.begin_update()
-        return norm if math.isfinite(norm) else None
+        return None
+
+    @property
+    def keeps_step(self) -> bool:
+        """Whether the last step can be shortened."""
+        return bool(self._before)
+
+    @torch.no_grad()
+    def shorten(self, share: float) -> None:
+        """Keeps a share of the last step, for which the weights before it were kept. The moments stay."""
+        self.network.keep_whole(False)
+        for held, before in zip(self.trained().values(), self._before, strict=True):
+            local = held.to_local()
+            local.copy_(before.to(local.device).lerp(local, share))
+        self._before = []
 
     def trained(self) -> dict[str, Any]:
         """Trained parameters by name."""
