@@ -1,5 +1,7 @@
 """Adapters, the reference policy, and saved states."""
 
+import time
+
 import models
 import peft
 import pytest
@@ -146,6 +148,21 @@ def test_eight_bit_moments_resume(one, two):
         for engine in (first, second):
             train(engine, [2])
         same(saved_model(second), saved_model(first), 1e-4)
+
+
+def test_saving_before_the_first_step_keeps_the_gradient(engine):
+    path = models.folder("llama", "float64")
+    batch = models.batch()
+    norms = []
+    for saves in (False, True):
+        engine.open(path)
+        for _ in range(2):
+            engine.forward(batch, keep=True)
+            if saves:
+                engine.save(f"between {len(norms)} {time.monotonic()}")
+            engine.ask("backward", models.weights(len(batch["targets"])))
+        norms.append(engine.step()["norm"])
+    assert norms[0] == norms[1] > 0
 
 
 def test_a_state_without_steps_resumes(one, two):

@@ -80,5 +80,5 @@ class Loader:
         for name, parameter in network.named_parameters():
             adapter = ".lora_" in name
             parameter.requires_grad_(adapter and f".{POLICY}." in name)
-            if adapter and self.dtype == torch.bfloat16:
-                parameter.data = parameter.data.float()
+            if adapter:
+                parameter.data = parameter.data.to(torch.promote_types(self.dtype, torch.float32))

@@ -99,11 +99,13 @@ class Training:
 
     def allocate_optimizer(self) -> None:
         """Creates the optimizer's state, all zeros, so that a checkpoint can be read into it."""
-        for parameter in self.trained().values():
+        gradients = [(parameter, parameter.grad) for parameter in self.trained().values()]
+        for parameter, _ in gradients:
             parameter.grad = torch.zeros_like(parameter)
         self._set(0.0, 0.9, 0.999, 1e-8, 0.0)
         self.optimizer.step()
-        self.begin_update()
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
         for state in self.optimizer.state.values():
             state["step"].zero_()
 
