@@ -81,8 +81,7 @@ def busy(engine):
     time.sleep(1)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("while_busy", [False, True])
+@pytest.mark.parametrize(("rank", "while_busy"), [(1, False), (0, True)])
 def test_a_killed_rank_ends_all_and_leaves_words(rank, while_busy):
     with Engine(2) as engine:
         with pytest.raises(Refused, match="no model"):

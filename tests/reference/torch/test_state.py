@@ -140,14 +140,13 @@ def test_training_resumes_with_another_number_of_ranks(one, two, ranks, lora):
 
 def test_eight_bit_moments_resume(one, two):
     path = models.folder("qwen2")
-    for first, second in ((one, two), (two, one)):
-        first.open(path, dtype="float32", optimizer="adamw8bit")
-        train(first, [0, 1])
-        _, state = first.save("eight bits")
-        second.open(path, dtype="float32", optimizer="adamw8bit", state=str(state))
-        for engine in (first, second):
-            train(engine, [2])
-        same(saved_model(second), saved_model(first), 1e-4)
+    one.open(path, dtype="float32", optimizer="adamw8bit")
+    train(one, [0, 1])
+    _, state = one.save("eight bits")
+    two.open(path, dtype="float32", optimizer="adamw8bit", state=str(state))
+    for engine in (one, two):
+        train(engine, [2])
+    same(saved_model(two), saved_model(one), 1e-4)
 
 
 def test_saving_before_the_first_step_keeps_the_gradient(engine):
