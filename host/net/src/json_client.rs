@@ -188,6 +188,26 @@ impl JsonClient {
         self.send(path, &body, policy, json(read)).await
     }
 
+    /// As [`JsonClient::post`], with the name of a session, by which a router can choose a server that has its prefix cached.
+    ///
+    /// # Errors
+    /// As [`JsonClient::post`].
+    pub async fn post_in<T>(
+        &self,
+        session: &str,
+        path: &str,
+        body: &Value,
+        policy: &RequestPolicy,
+        read: impl Fn(&Value) -> Result<T, String>,
+    ) -> Result<T, JsonClientError> {
+        let body = body.to_string();
+        let request = |url: String| {
+            let request = self.client.post(url).header("content-type", "application/json");
+            request.header("x-session-id", session).body(body.clone().into_bytes())
+        };
+        self.ask(path, policy, request, json(read)).await
+    }
+
     /// Sends a POST request with `body` and reads an answer of any media type with `read`.
     ///
     /// # Errors

@@ -57,12 +57,22 @@ pub enum ServerError {
         /// Problem, with a hint.
         problem: String,
     },
+    /// All servers failed, and none has answered again.
+    #[error("none of the {count} policy servers answers\nhint: start one of policy.server, or use --resume later")]
+    NoneAnswers {
+        /// Number of servers.
+        count: usize,
+    },
 }
 
 impl ServerError {
     /// Whether the same request may succeed later.
     #[must_use]
     pub fn may_recover(&self) -> bool {
-        matches!(self, Self::Fault { fault, .. } if fault.may_recover())
+        match self {
+            Self::Fault { fault, .. } => fault.may_recover(),
+            Self::NoneAnswers { .. } => true,
+            Self::Client(_) | Self::Model { .. } | Self::Divergence { .. } | Self::Unfit { .. } => false,
+        }
     }
 }

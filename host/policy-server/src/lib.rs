@@ -3,7 +3,7 @@
 //! Requests contain token ids and answers contain token ids with log-probabilities, so that training uses exactly the
 //! sampled tokens. An answer that a model cannot have sampled is a fault of the server; it is retried and not recorded.
 //! Weights are pushed by the server's own update call while no request is in progress, so that the version of every token
-//! is known.
+//! is known. Several servers of one model are one policy ([`ServerPool`]).
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -13,6 +13,7 @@ mod error;
 pub mod fuzzing;
 mod models;
 mod policy;
+mod pool;
 mod sglang;
 mod text;
 mod vllm;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use error::ServerError;
 pub use models::{ServedModel, served_models};
 pub use policy::{ServerPolicy, ServerSettings};
+pub use pool::ServerPool;
 
 /// Protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gymkhana_chat::{ChatError, ChatFormat};
-use gymkhana_net::{JsonClient, JsonClientError, RequestPolicy, Secret, StatusSink};
+use gymkhana_net::{JsonClient, JsonClientError, RequestPolicy, Retry, Secret, StatusSink};
 use gymkhana_policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest, ServerFailure,
 };
@@ -61,7 +61,7 @@ pub struct ServerSettings {
 pub struct ServerPolicy {
     api: JsonClient,
     settings: ServerSettings,
-    chat: ChatFormat,
+    chat: Arc<ChatFormat>,
     request_slots: Semaphore,
     /// Locked for reading by every request and for writing by a weight update.
     weights: RwLock<()>,
@@ -89,7 +89,7 @@ impl ServerPolicy {
     /// If a check fails.
     pub async fn connect(
         settings: ServerSettings,
-        chat: ChatFormat,
+        chat: impl Into<Arc<ChatFormat>>,
         on_status: StatusSink,
     ) -> Result<Self, ServerError> {
         let url = settings.url.clone();
@@ -103,7 +103,7 @@ impl ServerPolicy {
         let context = model.context.unwrap_or(usize::MAX).min(settings.context);
         let policy = Self {
             api,
-            chat,
+            chat: chat.into(),
             request_slots: Semaphore::new(settings.requests),
             weights: RwLock::new(()),
             version: AtomicU32::new(0),
@@ -265,7 +265,7 @@ impl ServerPolicy {
 
     async fn ask(&self, request: &GenerateRequest) -> Result<ValidReply, RequestError> {
         let Self { api, settings, chat, .. } = self;
-        let policy = &settings.policy;
+        let (policy, session) = (&settings.policy, request.conversation.id.to_string());
         let check = |tokens| validate(tokens, request, settings.vocabulary);
         // `None` is a text without tokens, which is a permanent fault.
         let checked = |answer| match answer {
@@ -275,17 +275,18 @@ impl ServerPolicy {
         let answer = match settings.protocol {
             Protocol::Vllm => {
                 let read = |answer: &Value| vllm::read_generated(answer, &request.tokens).and_then(checked);
-                api.post(vllm::COMPLETIONS, &vllm::generate(request, &settings.model), policy, read).await?
+                api.post_in(&session, vllm::COMPLETIONS, &vllm::generate(request, &settings.model), policy, read)
+                    .await?
             }
             Protocol::Sglang => {
                 let version = self.known_version();
                 let read = |answer: &Value| sglang::read_generated(answer, version).and_then(checked);
-                api.post(sglang::GENERATE, &sglang::generate(request), policy, read).await?
+                api.post_in(&session, sglang::GENERATE, &sglang::generate(request), policy, read).await?
             }
             Protocol::Openai => {
                 let body = text::generate(request, &settings.model, chat).map_err(RequestError::Unfit)?;
                 let read = |answer: &Value| text::read_generated(answer, request, chat).and_then(check).map(Some);
-                api.post(vllm::COMPLETIONS, &body, policy, read).await?
+                api.post_in(&session, vllm::COMPLETIONS, &body, policy, read).await?
             }
         };
         answer.ok_or_else(|| RequestError::Unfit(NO_TOKENS.to_owned()))
@@ -310,8 +311,43 @@ impl ServerPolicy {
         })
     }
 
+    /// Continues a conversation.
+    pub(crate) async fn generated(&self, request: &GenerateRequest) -> Result<Generated, Failure> {
+        PolicyError::check_length(request.tokens.len(), self.context)?;
+        // Both are released if the caller drops this future.
+        let _slot = self.request_slots.acquire().await;
+        let _weights = self.weights.read().await;
+        let ValidReply { tokens, log_probs, stop } = self.outcome(self.ask(request).await)?;
+        Ok(Generated { sampled: self.known(tokens, log_probs), stop })
+    }
+
+    /// Scores a continuation.
+    pub(crate) async fn scored_tokens(&self, request: &ScoreRequest) -> Result<Sampled, Failure> {
+        if !self.can_score() || request.prefix.is_empty() || request.continuation.is_empty() {
+            return Err(PolicyError::CannotScore.into());
+        }
+        // vLLM samples one more token.
+        PolicyError::check_length(request.prefix.len() + request.continuation.len(), self.context)?;
+        let _slot = self.request_slots.acquire().await;
+        let _weights = self.weights.read().await;
+        let log_probs = self.outcome(self.scored(request).await)?;
+        Ok(self.known(request.continuation.to_vec(), log_probs))
+    }
+
+    /// URL of the server.
+    pub(crate) fn url(&self) -> &Url {
+        &self.settings.url
+    }
+
+    /// Whether the server answers now.
+    pub(crate) async fn answers(&self) -> bool {
+        let policy =
+            RequestPolicy { retry: Retry { retries: 0, ..self.settings.policy.retry }, ..self.settings.policy };
+        list_models(&self.api, &self.settings.url, &policy).await.is_ok()
+    }
+
     /// Stores the outcome of a request and adds the server's URL to a failure.
-    fn outcome<T>(&self, outcome: Result<T, RequestError>) -> Result<T, PolicyError> {
+    fn outcome<T>(&self, outcome: Result<T, RequestError>) -> Result<T, Failure> {
         let outcome = outcome.map_err(|error| {
             let (problem, may_recover) = match error {
                 RequestError::Fault(fault) => (fault.to_string(), fault.may_recover()),
@@ -320,7 +356,7 @@ impl ServerPolicy {
             ServerFailure { text: format!("the policy server at {}: {problem}", self.settings.url), may_recover }
         });
         *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = outcome.as_ref().err().cloned();
-        outcome.map_err(|failure| PolicyError::Server(failure.text))
+        outcome.map_err(Failure::Server)
     }
 
     /// Creates the record of tokens. A server does not report entropies; the negative log-probability of the sampled token
@@ -346,34 +382,11 @@ impl From<JsonClientError> for RequestError {
 
 impl Policy for ServerPolicy {
     fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
-        Box::pin(async move {
-            // One more token must fit.
-            if request.tokens.is_empty() || request.tokens.len() >= self.context {
-                return Err(PolicyError::ContextFull { tokens: request.tokens.len(), context: self.context });
-            }
-            // Both are released if the caller drops this future.
-            let _slot = self.request_slots.acquire().await;
-            let _weights = self.weights.read().await;
-            let ValidReply { tokens, log_probs, stop } = self.outcome(self.ask(&request).await)?;
-            Ok(Generated { sampled: self.known(tokens, log_probs), stop })
-        })
+        Box::pin(async move { Ok(self.generated(&request).await?) })
     }
 
     fn score(&self, request: ScoreRequest) -> PolicyFuture<'_, Sampled> {
-        Box::pin(async move {
-            if !self.can_score() || request.prefix.is_empty() || request.continuation.is_empty() {
-                return Err(PolicyError::CannotScore);
-            }
-            let length = request.prefix.len() + request.continuation.len();
-            // vLLM samples one more token.
-            if length >= self.context {
-                return Err(PolicyError::ContextFull { tokens: length, context: self.context });
-            }
-            let _slot = self.request_slots.acquire().await;
-            let _weights = self.weights.read().await;
-            let log_probs = self.outcome(self.scored(&request).await)?;
-            Ok(self.known(request.continuation.to_vec(), log_probs))
-        })
+        Box::pin(async move { Ok(self.scored_tokens(&request).await?) })
     }
 
     fn can_score(&self) -> bool {
@@ -386,6 +399,27 @@ impl Policy for ServerPolicy {
 
     fn context(&self) -> usize {
         self.context
+    }
+}
+
+/// Failure of a policy's request: of the request itself, or of the server.
+pub(crate) enum Failure {
+    Request(PolicyError),
+    Server(ServerFailure),
+}
+
+impl From<PolicyError> for Failure {
+    fn from(error: PolicyError) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl From<Failure> for PolicyError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Request(error) => error,
+            Failure::Server(failure) => Self::Server(failure.text),
+        }
     }
 }
 

@@ -4,4 +4,5 @@ mod chat;
 #[path = "../peer/mod.rs"]
 mod peer;
 mod policy_servers;
+mod server_pool;
 mod stop_texts;

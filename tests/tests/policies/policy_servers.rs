@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 
 const BOTH: [Protocol; 2] = [Protocol::Vllm, Protocol::Sglang];
 
-fn model(seed: u64) -> tempfile::TempDir {
+pub fn model(seed: u64) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     write_model(seed, &folder.path().join("model"));
     folder
 }
 
-fn server_settings(peer: &Peer, protocol: Protocol, local: &Trainer) -> ServerSettings {
+pub fn server_settings(peer: &Peer, protocol: Protocol, local: &Trainer) -> ServerSettings {
     let policy = RequestPolicy {
         timeout: Duration::from_secs(20),
         retry: Retry { retries: 2, first_delay: Duration::from_millis(1), max_delay: Duration::from_millis(5) },
@@ -52,7 +52,7 @@ async fn connect(peer: &Peer, protocol: Protocol, local: &Trainer) -> ServerPoli
     policy
 }
 
-fn open(folder: &tempfile::TempDir) -> Trainer {
+pub fn open(folder: &tempfile::TempDir) -> Trainer {
     Trainer::open(&folder.path().join("model"), &settings()).expect("a model")
 }
 

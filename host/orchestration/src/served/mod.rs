@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_config::{EpisodeRules, RunFile, SeatBinding};
 use gymkhana_policy::Policy;
-use gymkhana_policy_server::ServerPolicy;
+use gymkhana_policy_server::ServerPool;
 use gymkhana_rollout::{Rollout, SeatPlayer};
 use gymkhana_sandbox::Plugin;
 
@@ -35,7 +35,7 @@ pub struct Served {
 /// Policies of the seats: the server, or the environment's oracle.
 #[derive(Clone)]
 pub struct ServedSeats {
-    policy: OnHost<ServerPolicy>,
+    policy: OnHost<ServerPool>,
     /// Whether the oracle plays each seat.
     oracle: Vec<bool>,
 }

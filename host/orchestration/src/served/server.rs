@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gymkhana_chat::ChatFormat;
 use gymkhana_config::ServerSection;
 use gymkhana_net::{Secret, StatusSink};
-use gymkhana_policy_server::{ServerPolicy, ServerSettings};
+use gymkhana_policy_server::{ServerPool, ServerSettings};
 
 use crate::error::{Classify, RunResult};
 use crate::grants::secret;
@@ -20,16 +20,16 @@ pub struct ModelSize {
     pub context: usize,
 }
 
-/// Connects to the run file's server, which serves a model of this size with this chat format.
+/// Connects to the run file's servers, which serve a model of this size with this chat format.
 ///
 /// # Errors
-/// If the key is missing, or the server cannot be reached, has no such model or gives no tokens.
+/// If the key is missing, or a server cannot be reached, has no such model or gives no tokens.
 pub async fn connect(
     section: &ServerSection,
     size: ModelSize,
     chat: ChatFormat,
     reporter: &Arc<dyn Reporter>,
-) -> RunResult<ServerPolicy> {
+) -> RunResult<ServerPool> {
     let settings = ServerSettings {
         url: section.url.clone(),
         protocol: section.protocol,
@@ -42,7 +42,7 @@ pub async fn connect(
         context: size.context,
         max_divergence: section.max_divergence,
     };
-    ServerPolicy::connect(settings, chat, status_sink(reporter)).await.user_error()
+    ServerPool::connect(&settings, &section.urls, chat, || status_sink(reporter)).await.user_error()
 }
 
 /// Key of the server, if it needs one.

@@ -9,7 +9,9 @@ use gymkhana_orchestration::{Classify, RunResult};
 
 /// The run file with what may change taken from another one.
 pub(crate) fn with_changes_of(mut file: RunFile, other: &RunFile) -> RunFile {
-    if let (Some(TrainerSection::Torch(torch)), Some(TrainerSection::Torch(other))) = (&mut file.trainer, &other.trainer) {
+    if let (Some(TrainerSection::Torch(torch)), Some(TrainerSection::Torch(other))) =
+        (&mut file.trainer, &other.trainer)
+    {
         *torch = TorchSection { optimizer: torch.optimizer, ..other.clone() };
     }
     for (stage, other) in file.stages.iter_mut().zip(&other.stages) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_policy::Policy;
-use gymkhana_policy_server::ServerPolicy;
+use gymkhana_policy_server::ServerPool;
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_rollout::{PluginSet, SeatPlayer};
 use gymkhana_trainer::{Accelerator, Footprint, ModelFiles, Trainer, TrainerSettings};
@@ -32,8 +32,8 @@ pub(crate) struct SeatModel {
     own: Option<(u32, String)>,
     /// Generates, and trains the model if `trained`.
     pub trainer: ModelTrainer,
-    /// Inference server that generates instead of the engine, if any.
-    server: Option<OnHost<ServerPolicy>>,
+    /// Inference servers that generate instead of the engine, if any.
+    server: Option<OnHost<ServerPool>>,
     /// Whether the weights are trained.
     trained: bool,
     /// Seats that the model plays.
@@ -104,13 +104,13 @@ impl SeatPolicies {
         &self.models[0].trainer
     }
 
-    /// Inference server of the run's policy, if any.
-    pub fn server(&self) -> Option<&ServerPolicy> {
+    /// Inference servers of the run's policy, if any.
+    pub fn server(&self) -> Option<&ServerPool> {
         self.models[0].server.as_ref().map(OnHost::client)
     }
 
-    /// Sets the inference server of the run's policy. Its requests run on the current runtime.
-    pub fn serve(&mut self, server: Arc<ServerPolicy>) {
+    /// Sets the inference servers of the run's policy. Their requests run on the current runtime.
+    pub fn serve(&mut self, server: Arc<ServerPool>) {
         self.models[0].server = Some(OnHost::new(server));
     }
 

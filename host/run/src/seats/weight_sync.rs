@@ -30,15 +30,18 @@ pub(crate) async fn connect(seats: &mut SeatPolicies, file: &RunFile, reporter: 
 /// Rejects a vLLM server that was started with a tied model, whose output layer it does not update. A model that the
 /// host cannot read, such as one from a hub, is left to the comparison after each update.
 pub(crate) fn check_served(seats: &SeatPolicies, file: &RunFile) -> RunResult<()> {
-    let (Some(server), Some(section)) = (seats.server(), &file.policy.server) else { return Ok(()) };
-    let Some(model) = server.started_with().filter(|_| section.protocol == Protocol::Vllm) else { return Ok(()) };
-    match ModelConfig::read(&Path::new(model).join("config.json")) {
-        Ok(config) if config.tie_word_embeddings => Err(RunError::user(format!(
+    let (Some(servers), Some(section)) = (seats.server(), &file.policy.server) else { return Ok(()) };
+    let is_tied = |model: &&str| {
+        let config = ModelConfig::read(&Path::new(model).join("config.json"));
+        section.protocol == Protocol::Vllm && config.is_ok_and(|config| config.tie_word_embeddings)
+    };
+    match servers.servers().filter_map(ServerPolicy::started_with).find(is_tied) {
+        Some(model) => Err(RunError::user(format!(
             "the policy server at {} serves `{model}`, a model with tied embeddings, whose output layer vLLM does not \
              update\nhint: write a copy with `host export {model} DIR`, start vLLM with DIR, then run again",
             section.url
         ))),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -75,9 +78,10 @@ impl From<UpdateError> for RunError {
 /// computes with them. A server that trains saves them itself.
 pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> Result<(), UpdateError> {
     seats.policy().update_policy().await?;
-    let (Some(server), policy) = (seats.server(), seats.policy()) else { return Ok(()) };
+    let (Some(servers), policy) = (seats.server(), seats.policy()) else { return Ok(()) };
+    servers.look_again().await;
     let version = policy.weight_version();
-    if server.has_weights(version) {
+    if servers.has_weights(version) {
         return Ok(());
     }
     let served = run.join(FOLDER);
@@ -86,11 +90,12 @@ pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> Result<(), Updat
     policy.export(&folder).await?;
     // The server has another working directory.
     let folder = folder.canonicalize().user_context(format!("`{}` cannot be opened", folder.display()))?;
-    let pushed = async {
-        server.push(&folder, version).await?;
-        verify(policy, server).await
+    let text = servers.fixed_text().user_error()?;
+    let expected = match &text {
+        Some(text) => policy.policy().score(text.clone()).await.internal()?.log_probs,
+        None => vec![],
     };
-    pushed.await.inspect_err(|_| server.forget_weights())?;
+    servers.push(&folder, version, text.as_ref().map(|text| (text, &expected[..]))).await?;
     Ok(remove_folder(&served)?)
 }
 
@@ -118,17 +123,17 @@ pub(crate) async fn push_first(seats: &SeatPolicies, run: &Path) -> RunResult<()
 /// Compares the server with the trainer again if an attempt failed in a passing way: a server that was started again computes with
 /// the weights of its start.
 pub(crate) async fn check_interrupted(seats: &SeatPolicies) -> RunResult<()> {
-    let (Some(server), policy) = (seats.server(), seats.policy()) else { return Ok(()) };
-    if !server.has_weights(policy.weight_version()) || !server.take_interruption() {
-        return Ok(());
-    }
-    match verify(policy, server).await {
-        // A server that is silent again is interrupted again.
-        Ok(()) | Err(UpdateError::Silent(_)) => Ok(()),
-        Err(UpdateError::Failed(error)) => {
-            Err(error.prefixed("the server was silent, and may have been started again"))
+    let (Some(servers), policy) = (seats.server(), seats.policy()) else { return Ok(()) };
+    for server in servers.interrupted(policy.weight_version()) {
+        match verify(policy, server).await {
+            // A server that is silent again is interrupted again.
+            Ok(()) | Err(UpdateError::Silent(_)) => {}
+            Err(UpdateError::Failed(error)) => {
+                return Err(error.prefixed("the server was silent, and may have been started again"));
+            }
         }
     }
+    Ok(())
 }
 
 /// Compares the server's log-probabilities of a fixed text with the trainer's.

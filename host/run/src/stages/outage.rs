@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use gymkhana_orchestration::{RunError, RunResult};
-use gymkhana_policy_server::ServerPolicy;
+use gymkhana_policy_server::ServerPool;
 
 use crate::seats::weight_sync::{self, UpdateError};
 use crate::stages::tally::BatchFailures;
@@ -67,7 +67,7 @@ impl TrainingRun {
         self.progress.tally.add(tally);
         self.episodes.sync()?;
         self.pause(outage, &problem).await?;
-        self.seats.server().into_iter().for_each(ServerPolicy::forget_weights);
+        self.seats.server().into_iter().for_each(ServerPool::forget_weights);
         self.push_weights().await
     }
 

@@ -258,7 +258,10 @@ fn read_state(folder: &Path) -> Result<Option<CheckpointState>, TrainerError> {
     let path = folder.join(STATE);
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     if !path.is_file() {
-        if [STATE_TENSORS, OLD_STATE_TENSORS, checksums::FILE].iter().any(|name| folder.join(name).exists()) {
+        // A list without it is that of a trainer outside of this process.
+        let lists_state =
+            || Ok::<_, TrainerError>(checksums::verify(folder)?.is_some_and(|names| names.contains(STATE)));
+        if [STATE_TENSORS, OLD_STATE_TENSORS].iter().any(|name| folder.join(name).exists()) || lists_state()? {
             return Err(incomplete(format!("`{STATE}` is missing\nhint: use another checkpoint")));
         }
         return Ok(None);

@@ -1,6 +1,7 @@
 //! Runs with an inference server: the same tokens as without it, new weights before each use, failures and rejections.
 
 mod outages;
+mod several;
 
 use crate::common::{Desk, TIC_TAC_TOE, WORD_PROBLEMS};
 use crate::peer::{Mischief, Peer};

@@ -25,9 +25,14 @@ pub struct ServerSection {
     /// Base URL without the version, such as `http://127.0.0.1:8000`.
     #[schemars(extend("pattern" = "^https?://", "x-range" = "`http://` or `https://`"))]
     pub url: Url,
-    /// Protocol of the server.
+    /// Base URLs of further servers of the same model. Each conversation stays on one server; the turns of one that does not
+    /// answer are repeated on the others, and it gets requests again once it has the weights of the next step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = "^https?://")), extend("x-range" = "a list of URLs"))]
+    pub urls: Vec<Url>,
+    /// Protocol of the servers.
     pub protocol: Protocol,
-    /// Model name that the server expects.
+    /// Model name that the servers expect.
     pub name: String,
     /// Environment variable with the server's API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +57,7 @@ pub struct ServerSection {
     #[serde(default = "super::default_retries")]
     #[schemars(range(max = 100))]
     pub retries: u32,
-    /// Concurrent requests.
+    /// Concurrent requests of each server.
     #[serde(default = "super::default_requests")]
     #[schemars(range(min = 1, max = 65_536))]
     pub requests: usize,
@@ -70,11 +75,12 @@ impl ServerSection {
     /// Checks ranges; `has_checkpoint` reports whether the policy names a model.
     pub(crate) fn check(&self, has_checkpoint: bool) -> Result<(), RunFileError> {
         let contradiction = |message: String| Err(RunFileError::Contradiction(message));
-        if !matches!(self.url.scheme(), "http" | "https") {
-            return contradiction(format!(
-                "policy.server.url is `{}`\nhint: use a URL with http:// or https://",
-                self.url
-            ));
+        let all = || [&self.url].into_iter().chain(&self.urls);
+        if let Some(url) = all().find(|url| !matches!(url.scheme(), "http" | "https")) {
+            return contradiction(format!("policy.server.url is `{url}`\nhint: use a URL with http:// or https://"));
+        }
+        if let Some(url) = self.urls.iter().find(|url| all().filter(|other| other == url).count() > 1) {
+            return contradiction(format!("policy.server.urls has `{url}` twice\nhint: name each server once"));
         }
         if !has_checkpoint {
             return contradiction(

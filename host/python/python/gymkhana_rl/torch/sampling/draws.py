@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .failures import NotFinite
+from ..failures import NotFinite
 
 _CHUNK = 1 << 24
 """Number of probabilities in double precision that are held at once."""

@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
+from ..messages import Message, answer
+from ..network import POLICY, Network
+from ..ranks import Ranks
 from . import cache as caches
 from .draws import Choice, choose
-from .messages import Message, answer
-from .network import POLICY, Network
-from .ranks import Ranks
 
 
 @dataclass
