@@ -127,7 +127,7 @@ def test_a_checkpoint_opens_in_transformers_and_in_the_built_in_trainer(runs):
 
 def ranks(program):
     """Process numbers of the ranks below a process."""
-    children = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    children = subprocess.run(["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in children.splitlines()[1:]]
     below, found = {str(program)}, []
     for _ in range(4):
@@ -141,7 +141,7 @@ def ranks(program):
 def test_a_killed_rank_ends_the_run_which_goes_on_with_another_number(tmp_path, model, runs):
     folder = write(tmp_path / "killed", model, torch(2))
     command = [os.environ["GYMKHANA_HOST"], "run", "--plugins", PLUGINS, "run.toml", "--out", "out"]
-    command += ["--set", "stages.sft.steps=200", "--set", "checkpoints.every=5"]
+    command += ["--set", "stages.sft.steps=40", "--set", "stages.sft.checkpoint_every=5"]
     started = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 240
     while not list(folder.glob("out/checkpoints/0-0000*")):

@@ -389,6 +389,6 @@ fn a_missing_model_that_a_server_should_train_is_named() {
     let server = "trainer={ kind = \"tinker\", url = \"http://127.0.0.1:9\" }";
     let refused = desk.run(WORD_PROBLEMS, &["--set", server]).mistake("a missing model");
     assert!(refused.contains("policy.checkpoint: `model` cannot be used"), "{refused}");
-    assert!(refused.contains("hint: name the folder of the model that the server trains"), "{refused}");
+    assert!(refused.contains("hint: name the folder of the model that is trained"), "{refused}");
     assert!(!desk.path("out").exists());
 }
