@@ -68,7 +68,7 @@ pub struct ServerPolicy {
     version: AtomicU32,
     /// Whether this process pushed that version.
     pushed: AtomicBool,
-    /// Failure of the last request, if it failed.
+    /// TurnFailure of the last request, if it failed.
     last_failure: Mutex<Option<ServerFailure>>,
     context: usize,
     /// Folder or name of the model that the server was started with, if it reports it.
@@ -242,7 +242,7 @@ impl ServerPolicy {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Failure of the last request; `None` while the server answers.
+    /// TurnFailure of the last request; `None` while the server answers.
     #[must_use]
     pub fn gave_up(&self) -> Option<ServerFailure> {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -312,7 +312,7 @@ impl ServerPolicy {
     }
 
     /// Continues a conversation.
-    pub(crate) async fn generated(&self, request: &GenerateRequest) -> Result<Generated, Failure> {
+    pub(crate) async fn generated(&self, request: &GenerateRequest) -> Result<Generated, TurnFailure> {
         PolicyError::check_length(request.tokens.len(), self.context)?;
         // Both are released if the caller drops this future.
         let _slot = self.request_slots.acquire().await;
@@ -322,7 +322,7 @@ impl ServerPolicy {
     }
 
     /// Scores a continuation.
-    pub(crate) async fn scored_tokens(&self, request: &ScoreRequest) -> Result<Sampled, Failure> {
+    pub(crate) async fn scored_tokens(&self, request: &ScoreRequest) -> Result<Sampled, TurnFailure> {
         if !self.can_score() || request.prefix.is_empty() || request.continuation.is_empty() {
             return Err(PolicyError::CannotScore.into());
         }
@@ -347,7 +347,7 @@ impl ServerPolicy {
     }
 
     /// Stores the outcome of a request and adds the server's URL to a failure.
-    fn outcome<T>(&self, outcome: Result<T, RequestError>) -> Result<T, Failure> {
+    fn outcome<T>(&self, outcome: Result<T, RequestError>) -> Result<T, TurnFailure> {
         let outcome = outcome.map_err(|error| {
             let (problem, may_recover) = match error {
                 RequestError::Fault(fault) => (fault.to_string(), fault.may_recover()),
@@ -356,7 +356,7 @@ impl ServerPolicy {
             ServerFailure { text: format!("the policy server at {}: {problem}", self.settings.url), may_recover }
         });
         *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = outcome.as_ref().err().cloned();
-        outcome.map_err(Failure::Server)
+        outcome.map_err(TurnFailure::Server)
     }
 
     /// Creates the record of tokens. A server does not report entropies; the negative log-probability of the sampled token
@@ -367,7 +367,7 @@ impl ServerPolicy {
     }
 }
 
-/// Failure of a request.
+/// TurnFailure of a request.
 enum RequestError {
     Fault(JsonClientError),
     /// The server lacks a feature; the problem with a hint.
@@ -402,23 +402,23 @@ impl Policy for ServerPolicy {
     }
 }
 
-/// Failure of a policy's request: of the request itself, or of the server.
-pub(crate) enum Failure {
+/// TurnFailure of a policy's request: of the request itself, or of the server.
+pub(crate) enum TurnFailure {
     Request(PolicyError),
     Server(ServerFailure),
 }
 
-impl From<PolicyError> for Failure {
+impl From<PolicyError> for TurnFailure {
     fn from(error: PolicyError) -> Self {
         Self::Request(error)
     }
 }
 
-impl From<Failure> for PolicyError {
-    fn from(failure: Failure) -> Self {
+impl From<TurnFailure> for PolicyError {
+    fn from(failure: TurnFailure) -> Self {
         match failure {
-            Failure::Request(error) => error,
-            Failure::Server(failure) => Self::Server(failure.text),
+            TurnFailure::Request(error) => error,
+            TurnFailure::Server(failure) => Self::Server(failure.text),
         }
     }
 }

@@ -13,7 +13,7 @@ use gymkhana_record::{Sampled, Seed};
 use url::Url;
 
 use crate::error::ServerError;
-use crate::policy::{Failure, ServerPolicy, ServerSettings};
+use crate::policy::{ServerPolicy, ServerSettings, TurnFailure};
 
 /// Retries of a request whose turn another server can take.
 const RETRIES_BESIDE_OTHERS: u32 = 1;
@@ -33,15 +33,15 @@ struct Member {
 #[derive(Debug)]
 pub struct ServerPool {
     members: Vec<Member>,
-    on_status: Status,
+    on_status: StatusLine,
 }
 
 /// Receiver of messages about servers that fail and return.
-struct Status(StatusSink);
+struct StatusLine(StatusSink);
 
-impl std::fmt::Debug for Status {
+impl std::fmt::Debug for StatusLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Status")
+        f.write_str("StatusLine")
     }
 }
 
@@ -66,7 +66,7 @@ impl ServerPool {
             let server = ServerPolicy::connect(own, Arc::clone(&chat), on_status()).await?;
             members.push(Member { server, is_drained: AtomicBool::new(false) });
         }
-        Ok(Self { members, on_status: Status(on_status()) })
+        Ok(Self { members, on_status: StatusLine(on_status()) })
     }
 
     /// The servers.
@@ -103,7 +103,7 @@ impl ServerPool {
     }
 
     /// Pushes the weights in a checkpoint's folder to every server that gets requests and lacks them, and compares its
-    /// log-probabilities of a text with the expected ones. A server that does not answer gets no more requests; if none is
+    /// log-probabilities of a text with the expected ones. A server that does not answer gets requests no longer; if none is
     /// left, that is an error.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl ServerPool {
         ServerError::NoneAnswers { count: self.members.len() }
     }
 
-    /// Gives a server no more requests until it answers again and has the weights.
+    /// Gives a server no requests until it answers again and has the weights.
     fn drain(&self, member: &Member, why: &str) {
         member.server.forget_weights();
         if !member.is_drained.swap(true, Ordering::AcqRel) {
@@ -194,9 +194,9 @@ impl ServerPool {
     }
 
     /// The answer of a server; `None` if it did not answer, and another one is asked.
-    fn settled<T>(&self, member: &Member, answer: Result<T, Failure>) -> Option<Result<T, PolicyError>> {
+    fn settled<T>(&self, member: &Member, answer: Result<T, TurnFailure>) -> Option<Result<T, PolicyError>> {
         match answer {
-            Err(Failure::Server(failure)) if failure.may_recover && self.members.len() > 1 => {
+            Err(TurnFailure::Server(failure)) if failure.may_recover && self.members.len() > 1 => {
                 self.drain(member, &failure.text);
                 None
             }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gymkhana_engine::message::{
-    Answer, AnswerHead, Hello, MAX_FRAME, Request, RequestHead, Tensors, VERSION, read_body, write_frame,
+    AnswerHead, EngineAnswer, EngineRequest, Hello, MAX_FRAME, MessageTensors, RequestHead, VERSION, read_body,
+    write_frame,
 };
 use gymkhana_waits::{Counterpart, Silent, pulse};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,8 +17,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::error::{Ended, TorchError};
-use crate::process::{Processes, TorchDevice, TorchSettings};
+use crate::error::{EngineEnd, TorchError};
+use crate::process::Processes;
+use crate::{TorchDevice, TorchSettings};
 
 /// Answers that are read ahead.
 const READ_AHEAD: usize = 64;
@@ -26,34 +28,34 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// An answer with its tensors.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct AnswerMessage {
     /// The answer.
-    pub answer: Answer,
+    pub answer: EngineAnswer,
     /// Its tensors.
-    pub tensors: Tensors,
+    pub tensors: MessageTensors,
 }
 
 /// A request that was refused, or the end of the processes.
-type Answered = Result<Reply, Unanswered>;
+type AnswerOrEnd = Result<AnswerMessage, NoAnswer>;
 
 #[derive(Debug)]
-enum Unanswered {
+enum NoAnswer {
     Refused(String),
-    Ended(Ended),
+    Ended(EngineEnd),
 }
 
 /// Requests without an answer.
 #[derive(Debug)]
-enum Waiting {
-    Alive(HashMap<u64, (oneshot::Sender<Answered>, Instant)>),
-    Ended(Ended),
+enum OpenRequests {
+    Alive(HashMap<u64, (oneshot::Sender<AnswerOrEnd>, Instant)>),
+    Ended(EngineEnd),
 }
 
 /// The processes of PyTorch. They are killed when this is dropped.
 #[derive(Debug)]
 pub struct TorchChild {
     frames: mpsc::UnboundedSender<Vec<u8>>,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<OpenRequests>>,
     next: AtomicU64,
     hello: Hello,
     tasks: [JoinHandle<()>; 3],
@@ -91,7 +93,7 @@ impl TorchChild {
         let (read, bodies) = mpsc::channel(READ_AHEAD);
         let (greeted, hello) = oneshot::channel();
         let first = HashMap::from([(0, (greeted, Instant::now()))]);
-        let waiting = Arc::new(Mutex::new(Waiting::Alive(first)));
+        let waiting = Arc::new(Mutex::new(OpenRequests::Alive(first)));
         let answers = Answers { bodies, waiting: Arc::clone(&waiting), processes, bound: settings.answer };
         let tasks = [
             tokio::spawn(write(writer, written)),
@@ -99,7 +101,7 @@ impl TorchChild {
             tokio::spawn(answers.deliver()),
         ];
         let hello = answered(hello.await, "start")?;
-        let Answer::Hello(hello) = hello.answer else {
+        let EngineAnswer::Hello(hello) = hello.answer else {
             let why = format!("its first message is {:?}", hello.answer);
             return Err(TorchError::Refused { doing: "start", why });
         };
@@ -122,10 +124,10 @@ impl TorchChild {
 
     /// Reason for which the processes are gone, if they are.
     #[must_use]
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<EngineEnd> {
         match &*self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
-            Waiting::Alive(_) => None,
-            Waiting::Ended(ended) => Some(ended.clone()),
+            OpenRequests::Alive(_) => None,
+            OpenRequests::Ended(ended) => Some(ended.clone()),
         }
     }
 
@@ -133,13 +135,18 @@ impl TorchChild {
     ///
     /// # Errors
     /// If the request is refused, or the processes are gone or silent.
-    pub async fn ask(&self, doing: &'static str, request: Request, tensors: &Tensors) -> Result<Reply, TorchError> {
+    pub async fn ask(
+        &self,
+        doing: &'static str,
+        request: EngineRequest,
+        tensors: &MessageTensors,
+    ) -> Result<AnswerMessage, TorchError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let frame = write_frame(&RequestHead { version: VERSION, id, request }, tensors)?;
         let (sender, answer) = oneshot::channel();
         match &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
-            Waiting::Alive(waiting) => drop(waiting.insert(id, (sender, Instant::now()))),
-            Waiting::Ended(ended) => return Err(ended.clone().into()),
+            OpenRequests::Alive(waiting) => drop(waiting.insert(id, (sender, Instant::now()))),
+            OpenRequests::Ended(ended) => return Err(ended.clone().into()),
         }
         // Without a writer the processes are gone, which the wait reports.
         let _ = self.frames.send(frame);
@@ -147,17 +154,20 @@ impl TorchChild {
     }
 }
 
-fn answered(answer: Result<Answered, oneshot::error::RecvError>, doing: &'static str) -> Result<Reply, TorchError> {
+fn answered(
+    answer: Result<AnswerOrEnd, oneshot::error::RecvError>,
+    doing: &'static str,
+) -> Result<AnswerMessage, TorchError> {
     match answer {
         Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(Unanswered::Refused(why))) => Err(TorchError::Refused { doing, why }),
-        Ok(Err(Unanswered::Ended(ended))) => Err(ended.into()),
+        Ok(Err(NoAnswer::Refused(why))) => Err(TorchError::Refused { doing, why }),
+        Ok(Err(NoAnswer::Ended(ended))) => Err(ended.into()),
         Err(_) => Err(gone("its connection is closed").into()),
     }
 }
 
-fn gone(why: &str) -> Ended {
-    Ended { why: why.to_owned(), fix: "use --resume".to_owned() }
+fn gone(why: &str) -> EngineEnd {
+    EngineEnd { why: why.to_owned(), fix: "use --resume".to_owned() }
 }
 
 /// Writes frames. An error is left to the reader, which meets it too.
@@ -191,7 +201,7 @@ async fn read_frames(mut reader: OwnedReadHalf, bodies: mpsc::Sender<Result<Vec<
 /// Gives answers to those who wait.
 struct Answers {
     bodies: mpsc::Receiver<Result<Vec<u8>, String>>,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<OpenRequests>>,
     processes: Option<Processes>,
     bound: Duration,
 }
@@ -226,24 +236,24 @@ impl Answers {
         };
         let before = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *waiting, Waiting::Ended(ended.clone()))
+            std::mem::replace(&mut *waiting, OpenRequests::Ended(ended.clone()))
         };
-        if let Waiting::Alive(waiting) = before {
+        if let OpenRequests::Alive(waiting) = before {
             // A caller that left needs no answer.
-            waiting.into_values().for_each(|(sender, _)| drop(sender.send(Err(Unanswered::Ended(ended.clone())))));
+            waiting.into_values().for_each(|(sender, _)| drop(sender.send(Err(NoAnswer::Ended(ended.clone())))));
         }
     }
 
     fn give(&mut self, body: &[u8]) -> Result<(), String> {
         let (head, tensors) = read_body::<AnswerHead>(body).map_err(|error| error.to_string())?;
         let sender = match &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
-            Waiting::Alive(waiting) => waiting.remove(&head.id).map(|(sender, _)| sender),
-            Waiting::Ended(_) => None,
+            OpenRequests::Alive(waiting) => waiting.remove(&head.id).map(|(sender, _)| sender),
+            OpenRequests::Ended(_) => None,
         };
-        let sender = sender.ok_or_else(|| format!("it answers the request {}, which nobody asked", head.id))?;
+        let sender = sender.ok_or_else(|| format!("it answers the request {}, which was not sent", head.id))?;
         let answer = match (head.answer, head.error) {
-            (Some(answer), None) => Ok(Reply { answer, tensors }),
-            (None, Some(refusal)) => Err(Unanswered::Refused(refusal.text)),
+            (Some(answer), None) => Ok(AnswerMessage { answer, tensors }),
+            (None, Some(refusal)) => Err(NoAnswer::Refused(refusal.text)),
             _ => return Err("it has no answer, or an answer and an error".to_owned()),
         };
         // A caller that left needs no answer.
@@ -254,8 +264,8 @@ impl Answers {
     /// The processes' silence, if a request has waited for the bound without any message.
     fn silent(&self, last: Instant) -> Option<Silent> {
         let oldest = match &*self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
-            Waiting::Alive(waiting) => waiting.values().map(|(_, since)| *since).min()?,
-            Waiting::Ended(_) => return None,
+            OpenRequests::Alive(waiting) => waiting.values().map(|(_, since)| *since).min()?,
+            OpenRequests::Ended(_) => return None,
         };
         let waited = oldest.max(last).elapsed();
         (waited >= self.bound).then(|| Silent { counterpart: Counterpart::Torch, named: String::new(), waited })

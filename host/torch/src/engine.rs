@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_algorithm::{Critic, Optimizer};
-use gymkhana_engine::message::{AdamStep, Answer, MessageScorer, Numbers, Request, Tensors, TrainingBatch};
+use gymkhana_engine::message::{
+    AdamStep, EngineAnswer, EngineRequest, MessageScorer, MessageTensors, Numbers, TrainingBatch,
+};
 use gymkhana_engine::{
     Engine, Flat, FurtherModels, Loss, Pass, Passed, Scorer, Sequence, Share, Stepped, TokenNumbers,
 };
@@ -44,8 +46,8 @@ impl TorchEngine {
     /// If the processes fail.
     pub async fn begin_stage(&mut self, reference: bool) -> Result<(), TorchError> {
         (self.optimizer_steps, self.skipped) = (0, 0);
-        self.ask("begin a stage", Request::BeginStage {}).await?;
-        self.ask("set the reference policy", Request::Reference { share: reference.then_some(1.0) }).await?;
+        self.ask("begin a stage", EngineRequest::BeginStage {}).await?;
+        self.ask("set the reference policy", EngineRequest::Reference { share: reference.then_some(1.0) }).await?;
         self.has_reference = reference;
         Ok(())
     }
@@ -55,7 +57,7 @@ impl TorchEngine {
     /// # Errors
     /// If the processes fail.
     pub async fn publish(&self, version: u32) -> Result<(), TorchError> {
-        self.ask("publish its weights", Request::Publish { version }).await.map(drop)
+        self.ask("publish its weights", EngineRequest::Publish { version }).await.map(drop)
     }
 
     /// Writes the weights to a folder and the state of training to another, which does not exist yet. Blocks the thread.
@@ -63,7 +65,7 @@ impl TorchEngine {
     /// # Errors
     /// If the processes fail.
     pub fn save(&self, weights: &Path, state: &Path) -> Result<(), TorchError> {
-        let request = Request::Save { weights: text(weights), state: Some(text(state)), untied: false };
+        let request = EngineRequest::Save { weights: text(weights), state: Some(text(state)), untied: false };
         self.runtime.block_on(self.ask("save its weights", request)).map(drop)
     }
 
@@ -72,12 +74,12 @@ impl TorchEngine {
     /// # Errors
     /// If the processes fail.
     pub fn export(&self, weights: &Path) -> Result<(), TorchError> {
-        let request = Request::Save { weights: text(weights), state: None, untied: true };
+        let request = EngineRequest::Save { weights: text(weights), state: None, untied: true };
         self.runtime.block_on(self.ask("write its weights", request)).map(drop)
     }
 
-    async fn ask(&self, doing: &'static str, request: Request) -> Result<Answer, TorchError> {
-        Ok(self.child.ask(doing, request, &Tensors::new()).await?.answer)
+    async fn ask(&self, doing: &'static str, request: EngineRequest) -> Result<EngineAnswer, TorchError> {
+        Ok(self.child.ask(doing, request, &MessageTensors::new()).await?.answer)
     }
 
     /// Numbers of the targets of a few sequences.
@@ -88,7 +90,7 @@ impl TorchEngine {
         (temperature, entropies): (f64, bool),
         keep: bool,
     ) -> Result<TokenNumbers, TorchError> {
-        let request = Request::Forward { scorer, temperature, entropies, keep };
+        let request = EngineRequest::Forward { scorer, temperature, entropies, keep };
         let found = self.child.ask("score tokens", request, &TrainingBatch::of(part).into_tensors()).await?.tensors;
         let targets = part.iter().map(|sequence| sequence.targets.len()).sum();
         let log_probs = numbers(&found, "log_probs", targets)?;
@@ -128,11 +130,13 @@ impl TorchEngine {
                 let found = self.forward(MessageScorer::Policy, part, how, with_gradient).await?;
                 let evaluated = flat.evaluate(loss, &found);
                 if with_gradient {
-                    let mut by =
-                        Tensors::from([("by_log_probs".to_owned(), Numbers::Doubles(evaluated.by.log_probs.clone()))]);
+                    let mut by = MessageTensors::from([(
+                        "by_log_probs".to_owned(),
+                        Numbers::Doubles(evaluated.by.log_probs.clone()),
+                    )]);
                     let entropies = evaluated.by.entropies.clone();
                     by.extend(entropies.map(|by| ("by_entropies".to_owned(), Numbers::Doubles(by))));
-                    self.child.ask("compute gradients", Request::Backward {}, &by).await?;
+                    self.child.ask("compute gradients", EngineRequest::Backward {}, &by).await?;
                 }
                 Ok::<_, TorchError>((evaluated.sums, found.log_probs))
             })?;
@@ -148,7 +152,7 @@ fn text(path: &Path) -> String {
 }
 
 /// The named numbers of an answer, one for each target.
-pub(crate) fn numbers(found: &Tensors, name: &'static str, count: usize) -> Result<Vec<f64>, TorchError> {
+pub(crate) fn numbers(found: &MessageTensors, name: &'static str, count: usize) -> Result<Vec<f64>, TorchError> {
     let numbers = found.get(name).map(Numbers::to_doubles).unwrap_or_default();
     if numbers.len() != count {
         let why = format!("its answer has {} `{name}` for {count} tokens", numbers.len());
@@ -185,7 +189,7 @@ impl Engine for TorchEngine {
 
     fn begin_update(&mut self) -> Result<(), TorchError> {
         let runtime = self.runtime.clone();
-        runtime.block_on(self.ask("begin an update", Request::BeginUpdate {})).map(drop)
+        runtime.block_on(self.ask("begin an update", EngineRequest::BeginUpdate {})).map(drop)
     }
 
     fn accumulate(&mut self, sequences: &[Sequence], loss: Loss<'_>, pass: Pass) -> Result<Passed, TorchError> {
@@ -201,7 +205,7 @@ impl Engine for TorchEngine {
     }
 
     fn step(&mut self, optimizer: &Optimizer, share: Option<&mut Share<'_, Self>>) -> Result<Stepped, TorchError> {
-        let request = Request::Step(AdamStep {
+        let request = EngineRequest::Step(AdamStep {
             learning_rate: optimizer.learning_rate_at(self.optimizer_steps),
             beta1: optimizer.beta1,
             beta2: optimizer.beta2,
@@ -212,12 +216,12 @@ impl Engine for TorchEngine {
         });
         let answer = self.runtime.block_on(self.ask("take a step", request))?;
         match answer {
-            Answer::Stepped { taken: true, norm } => {
+            EngineAnswer::Stepped { taken: true, norm } => {
                 self.skipped = 0;
                 self.optimizer_steps += 1;
                 let share = share.map_or(Ok(1.0), |share| share(self))?;
                 if share < 1.0 {
-                    self.runtime.block_on(self.ask("shorten a step", Request::Shorten { share }))?;
+                    self.runtime.block_on(self.ask("shorten a step", EngineRequest::Shorten { share }))?;
                 }
                 Ok(Stepped::Taken { gradient_norm: norm })
             }
@@ -235,6 +239,8 @@ impl Engine for TorchEngine {
 
     fn approach_reference(&mut self, share: f64) -> Result<(), TorchError> {
         let runtime = self.runtime.clone();
-        runtime.block_on(self.ask("move the reference policy", Request::Reference { share: Some(share) })).map(drop)
+        runtime
+            .block_on(self.ask("move the reference policy", EngineRequest::Reference { share: Some(share) }))
+            .map(drop)
     }
 }

@@ -7,7 +7,7 @@ use gymkhana_engine::message::FrameError;
 /// Reason for which the processes are gone, with their last words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("PyTorch cannot go on: {why}\nhint: {fix}")]
-pub struct Ended {
+pub struct EngineEnd {
     /// The reason, which names the rank where one failed.
     pub why: String,
     /// Hint.
@@ -27,7 +27,7 @@ pub enum TorchError {
     },
     /// The processes have ended, or were ended because they were silent.
     #[error(transparent)]
-    Ended(#[from] Ended),
+    Ended(#[from] EngineEnd),
     /// The device is not there.
     #[error(
         "PyTorch found the device `{found}`, and policy.device is `{wanted}`\nhint: install a PyTorch for the device, or \

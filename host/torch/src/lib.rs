@@ -16,8 +16,46 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-pub use child::{Reply, TorchChild};
+use std::time::Duration;
+
+pub use child::{AnswerMessage, TorchChild};
 pub use engine::TorchEngine;
-pub use error::{Ended, TorchError};
+pub use error::{EngineEnd, TorchError};
 pub use policy::TorchPolicy;
-pub use process::{TorchDevice, TorchSettings};
+
+/// Device of the processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TorchDevice {
+    /// The processor.
+    Cpu,
+    /// GPUs, one for each process.
+    Cuda,
+}
+
+impl TorchDevice {
+    /// Name in the messages and in run files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+/// Settings of the processes.
+#[derive(Debug, Clone)]
+pub struct TorchSettings {
+    /// Python with `gymkhana-rl[torch]`.
+    pub python: String,
+    /// Number of processes.
+    pub processes: u32,
+    /// Device.
+    pub device: TorchDevice,
+    /// Threads of each process on the processor.
+    pub threads: usize,
+    /// Longest time until the first message.
+    pub start: Duration,
+    /// Longest time without a message while requests wait.
+    pub answer: Duration,
+}

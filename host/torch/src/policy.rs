@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gymkhana_engine::message::{
-    Answer, Generate, GeneratedStop, MessageScorer, Numbers, Request, Tensors, TrainingBatch,
+    EngineAnswer, EngineRequest, Generate, GeneratedStop, MessageScorer, MessageTensors, Numbers, TrainingBatch,
 };
 use gymkhana_policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, ServerFailure, Stop,
@@ -46,7 +46,7 @@ impl TorchPolicy {
         self.version.store(version + 1, Ordering::Release);
     }
 
-    /// Failure of the processes, if they are gone.
+    /// RankFailure of the processes, if they are gone.
     #[must_use]
     pub fn gave_up(&self) -> Option<ServerFailure> {
         self.child.ended().map(|ended| ServerFailure { text: ended.to_string(), may_recover: false })
@@ -64,15 +64,15 @@ impl TorchPolicy {
             seed: request.seed.0,
         };
         let tokens = request.tokens.iter().map(|token| i64::from(*token)).collect();
-        let tensors = Tensors::from([("tokens".to_owned(), Numbers::Integers(tokens))]);
-        let found = self.child.ask(DOING, Request::Generate(wanted), &tensors).await?;
+        let tensors = MessageTensors::from([("tokens".to_owned(), Numbers::Integers(tokens))]);
+        let found = self.child.ask(DOING, EngineRequest::Generate(wanted), &tensors).await?;
         let wrong = |why: String| TorchError::Refused { doing: DOING, why };
-        let (Answer::Generated(generated), Some(Numbers::Integers(tokens))) =
+        let (EngineAnswer::Generated(generated), Some(Numbers::Integers(tokens))) =
             (found.answer, found.tensors.get("tokens"))
         else {
             return Err(wrong("its answer has no tokens".to_owned()));
         };
-        // A number that is no token is refused with those of another vocabulary.
+        // A number that cannot be a token is refused with those of another vocabulary.
         let tokens: Vec<u32> = tokens.iter().map(|token| u32::try_from(*token).unwrap_or(u32::MAX)).collect();
         let of = |name| Ok::<_, TorchError>(singles(&numbers(&found.tensors, name, tokens.len())?));
         let (log_probs, entropies) = (of("log_probs")?, of("entropies")?);
@@ -144,7 +144,7 @@ impl Policy for TorchPolicy {
                 counts: vec![count as i64],
             };
             let scorer = MessageScorer::Policy;
-            let pass = Request::Forward { scorer, temperature: 1.0, entropies: true, keep: false };
+            let pass = EngineRequest::Forward { scorer, temperature: 1.0, entropies: true, keep: false };
             let _slot = self.request_slots.acquire().await;
             let found = self.child.ask("score tokens", pass, &batch.into_tensors()).await.map_err(failed)?.tensors;
             let of = |name| numbers(&found, name, count).map(|numbers| singles(&numbers)).map_err(failed);

@@ -14,7 +14,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::process::{Child, Command};
 use tokio::sync::{oneshot, watch};
 
-use crate::error::{Ended, TorchError};
+use crate::error::{EngineEnd, TorchError};
+use crate::{TorchDevice, TorchSettings};
 
 /// Bytes of the processes' output that are kept, from its end.
 const KEPT_OUTPUT: usize = 16 << 10;
@@ -25,46 +26,9 @@ const LAST: Duration = Duration::from_secs(10);
 /// Module of the processes.
 const MODULE: &str = "gymkhana_rl.torch";
 
-/// Device of the processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TorchDevice {
-    /// The processor.
-    Cpu,
-    /// GPUs, one for each process.
-    Cuda,
-}
-
-impl TorchDevice {
-    /// Name in the messages and in run files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Cuda => "cuda",
-        }
-    }
-}
-
-/// Settings of the processes.
-#[derive(Debug, Clone)]
-pub struct TorchSettings {
-    /// Python with `gymkhana-rl[torch]`.
-    pub python: String,
-    /// Number of processes.
-    pub processes: u32,
-    /// Device.
-    pub device: TorchDevice,
-    /// Threads of each process on the processor.
-    pub threads: usize,
-    /// Longest time until the first message.
-    pub start: Duration,
-    /// Longest time without a message while requests wait.
-    pub answer: Duration,
-}
-
 /// End of the processes.
 #[derive(Debug, Clone)]
-pub(crate) struct End(pub Ended);
+pub(crate) struct End(pub EngineEnd);
 
 /// Running processes. They are killed, with all that they started, when this is dropped.
 pub(crate) struct Processes {
@@ -85,7 +49,7 @@ impl Processes {
         output.read(child.stdout.take());
         output.read(child.stderr.take());
         let ((stop, stopped), (end, ended)) = (oneshot::channel(), watch::channel(None));
-        let program = Program { keeper, folder, child, output };
+        let program = Launched { keeper, folder, child, output };
         tokio::spawn(async move { drop(end.send(Some(program.until_end(stopped).await))) });
         let mut processes = Self { stop: Some(stop), ended };
         let accepted = within(Counterpart::Torch, settings.start, async {
@@ -101,18 +65,18 @@ impl Processes {
     }
 
     /// Waits for the processes' end, and returns its reason.
-    pub async fn end(&mut self) -> Ended {
+    pub async fn end(&mut self) -> EngineEnd {
         match self.ended.wait_for(Option::is_some).await.map(|end| end.clone()) {
             Ok(Some(End(ended))) => ended,
-            _ => Ended { why: "its processes are gone".to_owned(), fix: fix("") },
+            _ => EngineEnd { why: "its processes are gone".to_owned(), fix: fix("") },
         }
     }
 
     /// Ends the processes. `why` is the reason if they did not end by themselves.
-    pub async fn kill(&mut self, why: Option<String>) -> Ended {
+    pub async fn kill(&mut self, why: Option<String>) -> EngineEnd {
         drop(self.stop.take());
         let ended = self.end().await;
-        why.map_or(ended.clone(), |why| Ended { why: format!("{why}{}", tail(&ended.why)), ..ended })
+        why.map_or(ended.clone(), |why| EngineEnd { why: format!("{why}{}", tail(&ended.why)), ..ended })
     }
 }
 
@@ -122,14 +86,14 @@ fn tail(why: &str) -> &str {
 }
 
 /// What belongs to the processes until their end.
-struct Program {
+struct Launched {
     keeper: Keeper,
     folder: TempDir,
     child: Child,
     output: Captured,
 }
 
-impl Program {
+impl Launched {
     /// Waits until the processes end, or are to be ended, and kills what is left of them.
     async fn until_end(mut self, stopped: oneshot::Receiver<()>) -> End {
         let kept = self.child.id().and_then(|id| self.keeper.keep(id, self.folder.path()));
@@ -146,14 +110,14 @@ impl Program {
 
 /// Last words of a rank.
 #[derive(Debug, Deserialize)]
-struct Failure {
+struct RankFailure {
     kind: String,
     text: String,
     rank: u32,
 }
 
 /// The failure that a rank wrote, of the lowest rank.
-fn first_failure(folder: &Path) -> Option<Failure> {
+fn first_failure(folder: &Path) -> Option<RankFailure> {
     let files = std::fs::read_dir(folder.join("errors")).ok()?;
     let mut paths: Vec<_> = files.flatten().map(|file| file.path()).collect();
     paths.sort();
@@ -161,12 +125,12 @@ fn first_failure(folder: &Path) -> Option<Failure> {
 }
 
 /// Why the processes ended.
-fn reason(status: Option<io::Result<ExitStatus>>, failure: Option<Failure>, output: &str) -> Ended {
+fn reason(status: Option<io::Result<ExitStatus>>, failure: Option<RankFailure>, output: &str) -> EngineEnd {
     let lines: Vec<&str> = output.lines().collect();
     let shown = lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n");
     let shown = if shown.is_empty() { String::new() } else { format!("\n{shown}") };
-    if let Some(Failure { kind, text, rank }) = failure {
-        return Ended { why: format!("rank {rank} failed ({}): {text}", kind.replace('_', " ")), fix: fix(&kind) };
+    if let Some(RankFailure { kind, text, rank }) = failure {
+        return EngineEnd { why: format!("rank {rank} failed ({}): {text}", kind.replace('_', " ")), fix: fix(&kind) };
     }
     let why = match status {
         None => "it was ended".to_owned(),
@@ -174,7 +138,7 @@ fn reason(status: Option<io::Result<ExitStatus>>, failure: Option<Failure>, outp
         Some(Err(error)) => format!("its processes cannot be waited for: {error}"),
     };
     let no_module = shown.contains(&format!("No module named {MODULE}")) || shown.contains("No module named 'torch");
-    Ended { why: why + &shown, fix: fix(if no_module { "no_module" } else { "" }) }
+    EngineEnd { why: why + &shown, fix: fix(if no_module { "no_module" } else { "" }) }
 }
 
 /// What to do about a failure of a kind.
@@ -225,7 +189,7 @@ mod tests {
     #[test]
     fn the_reason_names_the_rank_or_shows_the_output() {
         let ended = |failure, output| reason(Some(Ok(ExitStatus::from_raw(256))), failure, output).to_string();
-        let failure = Failure { kind: "out_of_memory".to_owned(), text: "2 GiB".to_owned(), rank: 3 };
+        let failure = RankFailure { kind: "out_of_memory".to_owned(), text: "2 GiB".to_owned(), rank: 3 };
         let named = ended(Some(failure), "much");
         assert!(
             named.starts_with("PyTorch cannot go on: rank 3 failed (out of memory): 2 GiB\nhint: lower policy."),

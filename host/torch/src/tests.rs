@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gymkhana_algorithm::{Optimizer, Preset};
 use gymkhana_engine::message::{
-    Numbers, Request, RequestHead, Tensors, TrainingBatch, VERSION, read_body, write_frame,
+    EngineRequest, MessageTensors, Numbers, RequestHead, TrainingBatch, VERSION, read_body, write_frame,
 };
 use gymkhana_engine::{Column, Engine, Loss, Pass, Sequence, Stepped, Target, TokenStats};
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, PolicyError, Sampling, Stop, StopCondition};
@@ -15,8 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 
-use crate::process::{TorchDevice, TorchSettings};
-use crate::{TorchChild, TorchEngine, TorchError, TorchPolicy};
+use crate::{TorchChild, TorchDevice, TorchEngine, TorchError, TorchPolicy, TorchSettings};
 
 fn settings(answer: Duration) -> TorchSettings {
     let start = Duration::from_secs(10);
@@ -34,7 +33,7 @@ fn hello(ranks: u32) -> Value {
 
 /// What the counterpart does about a request.
 enum Then {
-    Answers(Value, Tensors),
+    Answers(Value, MessageTensors),
     Refuses(&'static str),
     /// Bytes that are no message.
     Says(Vec<u8>),
@@ -43,18 +42,18 @@ enum Then {
 }
 
 fn done() -> Then {
-    Then::Answers(json!({ "kind": "done" }), Tensors::new())
+    Then::Answers(json!({ "kind": "done" }), MessageTensors::new())
 }
 
 /// A child whose other end answers by a function of requests.
 async fn child(
     ranks: u32,
     answer: Duration,
-    mut then: impl FnMut(Request, Tensors) -> Then + Send + 'static,
+    mut then: impl FnMut(EngineRequest, MessageTensors) -> Then + Send + 'static,
 ) -> Result<Arc<TorchChild>, TorchError> {
     let (own, mut other) = UnixStream::pair().unwrap();
     tokio::spawn(async move {
-        let greeting = write_frame(&hello(ranks), &Tensors::new()).unwrap();
+        let greeting = write_frame(&hello(ranks), &MessageTensors::new()).unwrap();
         other.write_all(&greeting).await.unwrap();
         while let Ok(length) = other.read_u64_le().await {
             let mut body = vec![0; length as usize];
@@ -66,7 +65,8 @@ async fn child(
                 }
                 Then::Refuses(why) => {
                     let error = json!({ "kind": "invalid", "text": why });
-                    write_frame(&json!({ "version": VERSION, "id": head.id, "error": error }), &Tensors::new()).unwrap()
+                    write_frame(&json!({ "version": VERSION, "id": head.id, "error": error }), &MessageTensors::new())
+                        .unwrap()
                 }
                 Then::Says(bytes) => bytes,
                 Then::Leaves => return,
@@ -97,11 +97,11 @@ fn pass(micro_batch_tokens: usize) -> Pass {
     }
 }
 
-fn doubles(name: &str, numbers: &[f64]) -> Tensors {
-    Tensors::from([(name.to_owned(), Numbers::Doubles(numbers.to_vec()))])
+fn doubles(name: &str, numbers: &[f64]) -> MessageTensors {
+    MessageTensors::from([(name.to_owned(), Numbers::Doubles(numbers.to_vec()))])
 }
 
-fn integers(tensors: &Tensors, name: &str) -> Vec<i64> {
+fn integers(tensors: &MessageTensors, name: &str) -> Vec<i64> {
     match &tensors[name] {
         Numbers::Integers(numbers) => numbers.clone(),
         other => panic!("{other:?}"),
@@ -113,14 +113,14 @@ fn integers(tensors: &Tensors, name: &str) -> Vec<i64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parts_go_forward_and_back_with_the_derivatives_of_the_loss() {
     let (seen, all) = std::sync::mpsc::channel();
-    let script = move |request, tensors: Tensors| match request {
-        Request::Forward { keep, .. } => {
+    let script = move |request, tensors: MessageTensors| match request {
+        EngineRequest::Forward { keep, .. } => {
             assert!(keep);
             let count = integers(&tensors, "targets").len();
             seen.send((integers(&tensors, "lengths"), vec![])).unwrap();
             Then::Answers(json!({ "kind": "found" }), doubles("log_probs", &vec![-1.5; count]))
         }
-        Request::Backward {} => {
+        EngineRequest::Backward {} => {
             seen.send((vec![], tensors["by_log_probs"].to_doubles())).unwrap();
             done()
         }
@@ -149,9 +149,12 @@ async fn parts_go_forward_and_back_with_the_derivatives_of_the_loss() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn steps_that_are_not_finite_are_skipped_up_to_the_limit() {
     let script = |request, _| match request {
-        Request::Step(step) => {
+        EngineRequest::Step(step) => {
             assert_eq!(step.max_norm, Some(Optimizer::default().gradient_clip));
-            Then::Answers(json!({ "kind": "stepped", "taken": step.learning_rate < 1.0, "norm": 3.0 }), Tensors::new())
+            Then::Answers(
+                json!({ "kind": "stepped", "taken": step.learning_rate < 1.0, "norm": 3.0 }),
+                MessageTensors::new(),
+            )
         }
         other => panic!("{other:?}"),
     };
@@ -175,11 +178,11 @@ async fn steps_that_are_not_finite_are_skipped_up_to_the_limit() {
 async fn a_step_is_shortened_to_the_share_that_stays() {
     let (seen, all) = std::sync::mpsc::channel();
     let script = move |request, _| match request {
-        Request::Step(step) => {
+        EngineRequest::Step(step) => {
             assert!(step.keep);
-            Then::Answers(json!({ "kind": "stepped", "taken": true, "norm": 1.0 }), Tensors::new())
+            Then::Answers(json!({ "kind": "stepped", "taken": true, "norm": 1.0 }), MessageTensors::new())
         }
-        Request::Shorten { share } => {
+        EngineRequest::Shorten { share } => {
             seen.send(share).unwrap();
             done()
         }
@@ -222,8 +225,8 @@ impl StopCondition for TwoFours {
 
 #[tokio::test]
 async fn replies_have_the_version_that_sampled_them_and_end_at_a_stop_text() {
-    let script = |request, tensors: Tensors| match request {
-        Request::Generate(generate) => {
+    let script = |request, tensors: MessageTensors| match request {
+        EngineRequest::Generate(generate) => {
             assert_eq!((integers(&tensors, "tokens"), generate.seed, generate.max_tokens), (vec![1, 2], 5, 6));
             let mut found = doubles("log_probs", &[-1.0, -2.0, -3.0, -4.0]);
             found.extend(doubles("entropies", &[0.5; 4]));
@@ -264,7 +267,7 @@ async fn an_answer_that_makes_no_sense_is_an_error_of_its_request() {
         assert!(policy.gave_up().is_none());
     }
     let refuses = child(1, LONG, |_, _| Then::Refuses("a token is 12")).await.unwrap();
-    let refused = refuses.ask("score tokens", Request::Close {}, &TrainingBatch::default().into_tensors()).await;
+    let refused = refuses.ask("score tokens", EngineRequest::Close {}, &TrainingBatch::default().into_tensors()).await;
     assert_eq!(refused.unwrap_err().to_string(), "PyTorch cannot score tokens: a token is 12");
 }
 
@@ -282,16 +285,17 @@ async fn the_end_of_the_connection_is_the_error_of_all_requests() {
 #[tokio::test]
 async fn malformed_and_unasked_messages_end_the_connection() {
     let unasked =
-        write_frame(&json!({ "version": 1, "id": 99, "answer": { "kind": "done" } }), &Tensors::new()).unwrap();
+        write_frame(&json!({ "version": 1, "id": 99, "answer": { "kind": "done" } }), &MessageTensors::new()).unwrap();
     let short = [&4_u64.to_le_bytes()[..], b"none"].concat();
     let endless = u64::MAX.to_le_bytes().to_vec();
     for (bytes, said) in [
-        (unasked, "it answers the request 99, which nobody asked"),
+        (unasked, "it answers the request 99, which was not sent"),
         (short, "a message cannot be read: it is not in the layout of safetensors"),
         (endless, "a message has 18446744073709551615 bytes"),
     ] {
         let child = child(1, LONG, move |_, _| Then::Says(bytes.clone())).await.unwrap();
-        let failed = child.ask("begin an update", Request::BeginUpdate {}, &Tensors::new()).await.unwrap_err();
+        let failed =
+            child.ask("begin an update", EngineRequest::BeginUpdate {}, &MessageTensors::new()).await.unwrap_err();
         assert!(failed.to_string().contains(said), "{failed}");
         assert!(child.ended().is_some());
     }
@@ -303,7 +307,7 @@ async fn silence_is_named_after_the_bound() {
     // Without a request nothing is waited for.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(child.ended().is_none());
-    let silent = child.ask("begin an update", Request::BeginUpdate {}, &Tensors::new()).await.unwrap_err();
+    let silent = child.ask("begin an update", EngineRequest::BeginUpdate {}, &MessageTensors::new()).await.unwrap_err();
     assert!(silent.to_string().starts_with("PyTorch cannot go on: PyTorch did not answer for 0.1"), "{silent}");
 }
 
@@ -312,7 +316,7 @@ async fn another_version_is_refused_at_the_start() {
     let (own, mut other) = UnixStream::pair().unwrap();
     let mut greeting = hello(1);
     greeting["answer"]["version"] = json!(2);
-    other.write_all(&write_frame(&greeting, &Tensors::new()).unwrap()).await.unwrap();
+    other.write_all(&write_frame(&greeting, &MessageTensors::new()).unwrap()).await.unwrap();
     let refused = TorchChild::connect(own, None, &settings(LONG)).await.unwrap_err().to_string();
     assert!(refused.contains("it speaks version 2 of the messages, and this program version 1"), "{refused}");
 }

@@ -256,6 +256,7 @@ const ALLOWED: [Allowed; 60] = [
             "chat",
             "config",
             "data",
+            "engine",
             "filter",
             "gateway",
             "gguf",

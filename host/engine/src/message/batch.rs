@@ -1,6 +1,6 @@
 //! Sequences of a pass as flat tensors.
 
-use super::frame::{Numbers, Tensors};
+use super::frame::{MessageTensors, Numbers};
 use crate::Sequence;
 
 /// Sequences with their targets, one after the other.
@@ -32,7 +32,7 @@ impl TrainingBatch {
 
     /// As tensors of a message.
     #[must_use]
-    pub fn into_tensors(self) -> Tensors {
+    pub fn into_tensors(self) -> MessageTensors {
         let named =
             [("tokens", self.tokens), ("lengths", self.lengths), ("targets", self.targets), ("counts", self.counts)];
         named.into_iter().map(|(name, numbers)| (name.to_owned(), Numbers::Integers(numbers))).collect()

@@ -23,10 +23,10 @@ pub enum Numbers {
     Doubles(Vec<f64>),
 }
 
-/// Tensors by their names.
-pub type Tensors = BTreeMap<String, Numbers>;
+/// MessageTensors by their names.
+pub type MessageTensors = BTreeMap<String, Numbers>;
 
-/// Reason for which bytes are no message.
+/// Reason for which bytes cannot be read as a message.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The layout is not that of safetensors.
@@ -101,7 +101,7 @@ fn chunks<const N: usize>(data: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
 ///
 /// # Errors
 /// If the head cannot be written as JSON.
-pub fn write_frame(head: &impl Serialize, tensors: &Tensors) -> Result<Vec<u8>, FrameError> {
+pub fn write_frame(head: &impl Serialize, tensors: &MessageTensors) -> Result<Vec<u8>, FrameError> {
     let head = serde_json::to_string(head).map_err(|error| FrameError::Head(error.to_string()))?;
     let bytes: Vec<Vec<u8>> = tensors.values().map(Numbers::bytes).collect();
     let views = tensors.iter().zip(&bytes).map(|((name, numbers), bytes)| {
@@ -117,8 +117,8 @@ pub fn write_frame(head: &impl Serialize, tensors: &Tensors) -> Result<Vec<u8>, 
 /// Head and tensors of a body.
 ///
 /// # Errors
-/// If it is no message.
-pub fn read_body<H: DeserializeOwned>(body: &[u8]) -> Result<(H, Tensors), FrameError> {
+/// If it is not a message.
+pub fn read_body<H: DeserializeOwned>(body: &[u8]) -> Result<(H, MessageTensors), FrameError> {
     let (_, metadata) = SafeTensors::read_metadata(body)?;
     let entry = metadata.metadata().as_ref().and_then(|entries| entries.get(ENTRY));
     let head = entry.ok_or_else(|| FrameError::Head(format!("its metadata has no `{ENTRY}`")))?;
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_read_as_it_was_written() {
-        let tensors = Tensors::from([
+        let tensors = MessageTensors::from([
             ("tokens".to_owned(), Numbers::Integers(vec![-1, 1 << 40])),
             ("log_probs".to_owned(), Numbers::Singles(vec![-0.5, f32::MIN_POSITIVE, 0.0])),
             ("by_log_probs".to_owned(), Numbers::Doubles(vec![1e-300])),
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn other_bytes_are_refused_with_the_reason() {
-        let frame = write_frame(&json!({}), &Tensors::new()).expect("written");
+        let frame = write_frame(&json!({}), &MessageTensors::new()).expect("written");
         let said = |body: &[u8]| read_body::<super::super::AnswerHead>(body).expect_err("no message").to_string();
         assert!(said(&frame[8..]).contains("missing field `version`"), "{}", said(&frame[8..]));
         assert!(said(&frame[8..frame.len() - 1]).contains("layout of safetensors"));

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::Scorer;
 
 pub use batch::TrainingBatch;
-pub use frame::{FrameError, MAX_FRAME, Numbers, Tensors, read_body, write_frame};
+pub use frame::{FrameError, MAX_FRAME, MessageTensors, Numbers, read_body, write_frame};
 
 /// Version of the messages.
 pub const VERSION: u32 = 1;
@@ -28,7 +28,7 @@ pub struct RequestHead {
     /// Number of the request, from 1.
     pub id: u64,
     /// The request.
-    pub request: Request,
+    pub request: EngineRequest,
 }
 
 /// Head of a message from the engine.
@@ -40,15 +40,15 @@ pub struct AnswerHead {
     pub id: u64,
     /// The answer, unless the request was refused.
     #[serde(default)]
-    pub answer: Option<Answer>,
+    pub answer: Option<EngineAnswer>,
     /// Reason for which the request was refused.
     #[serde(default)]
-    pub error: Option<Refusal>,
+    pub error: Option<RefusedRequest>,
 }
 
 /// A refused request. The engine goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Refusal {
+pub struct RefusedRequest {
     /// Kind, such as `invalid`.
     pub kind: String,
     /// The reason.
@@ -58,10 +58,10 @@ pub struct Refusal {
 /// A request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Request {
-    /// Loads the model. Answer: [`Opened`].
-    Open(Open),
-    /// A forward pass over a [`TrainingBatch`]. Answer: [`Answer::Found`] with `log_probs` and, if asked, `entropies`, one
+pub enum EngineRequest {
+    /// Loads the model. Answer: [`OpenedModel`].
+    Open(OpenModel),
+    /// A forward pass over a [`TrainingBatch`]. Answer: [`EngineAnswer::Found`] with `log_probs` and, if asked, `entropies`, one
     /// number for each target.
     Forward {
         /// Weights that score.
@@ -70,7 +70,7 @@ pub enum Request {
         temperature: f64,
         /// Whether to compute entropies.
         entropies: bool,
-        /// Whether to keep what one [`Request::Backward`] needs.
+        /// Whether to keep what one [`EngineRequest::Backward`] needs.
         keep: bool,
     },
     /// Adds the gradient of the sum of the kept pass's numbers, weighted by `by_log_probs` and `by_entropies`.
@@ -79,7 +79,7 @@ pub enum Request {
     BeginStage {},
     /// Forgets the gradients.
     BeginUpdate {},
-    /// Takes a step of AdamW. Answer: [`Answer::Stepped`].
+    /// Takes a step of AdamW. Answer: [`EngineAnswer::Stepped`].
     Step(AdamStep),
     /// Keeps a share of the last step: the weights are then as far from those before it as that share of it.
     Shorten {
@@ -97,9 +97,9 @@ pub enum Request {
         /// The share, above 0 and up to 1.
         share: Option<f64>,
     },
-    /// Continues `tokens`. Answer: [`Generated`] with `tokens`, `log_probs` and `entropies`.
+    /// Continues `tokens`. Answer: [`SampledReply`] with `tokens`, `log_probs` and `entropies`.
     Generate(Generate),
-    /// Writes the weights for transformers, and what a later [`Open`] resumes from.
+    /// Writes the weights for transformers, and what a later [`OpenModel`] resumes from.
     Save {
         /// Existing folder of the weights.
         weights: String,
@@ -114,10 +114,10 @@ pub enum Request {
 
 /// Loads a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Open {
+pub struct OpenModel {
     /// Folder that transformers loads.
     pub model: String,
-    /// State that [`Request::Save`] wrote.
+    /// State that [`EngineRequest::Save`] wrote.
     pub state: Option<String>,
     /// Whether the state's reference policy is restored.
     pub reference: bool,
@@ -159,7 +159,7 @@ pub struct AdamStep {
     pub weight_decay: f64,
     /// Maximum gradient norm; larger gradients are rescaled.
     pub max_norm: Option<f64>,
-    /// Whether to keep the weights before the step for one [`Request::Shorten`].
+    /// Whether to keep the weights before the step for one [`EngineRequest::Shorten`].
     pub keep: bool,
 }
 
@@ -207,11 +207,11 @@ impl MessageScorer {
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Answer {
+pub enum EngineAnswer {
     /// The engine is there.
     Hello(Hello),
     /// The model is loaded.
-    Opened(Opened),
+    Opened(OpenedModel),
     /// What a forward pass found.
     Found {},
     /// An optimiser step.
@@ -222,7 +222,7 @@ pub enum Answer {
         norm: Option<f64>,
     },
     /// A reply.
-    Generated(Generated),
+    Generated(SampledReply),
     /// The files are written.
     Saved {},
     /// The request was followed.
@@ -246,7 +246,7 @@ pub struct Hello {
 
 /// A loaded model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct Opened {
+pub struct OpenedModel {
     /// Number of weights, without adapters.
     pub parameters: u64,
     /// Number of trained weights.
@@ -259,7 +259,7 @@ pub struct Opened {
 
 /// End of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct Generated {
+pub struct SampledReply {
     /// Reason of the end.
     pub stop: GeneratedStop,
     /// Version of the weights.

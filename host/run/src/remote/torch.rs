@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_config::{RunFile, TorchSection};
-use gymkhana_engine::message::{Answer, Open, OpenLora, Opened, Request, Tensors};
+use gymkhana_engine::message::{EngineAnswer, EngineRequest, MessageTensors, OpenLora, OpenModel, OpenedModel};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use gymkhana_policy::ServerFailure;
 use gymkhana_record::Seed;
@@ -83,7 +83,7 @@ pub(super) async fn start(
     let seed = Seed(file.seed).child("trainer");
     // Adapters belong to the first model; other weights of a checkpoint are a model of their own.
     let model = left_off.filter(|_| file.policy.lora.is_none()).unwrap_or(first);
-    let open = Open {
+    let open = OpenModel {
         model: absolute(model)?,
         state: left_off.map(|folder| absolute(&folder.join(STATE))).transpose()?,
         reference: saved.as_ref().is_some_and(|saved| saved.engine.reference),
@@ -100,8 +100,9 @@ pub(super) async fn start(
         optimizer: section.optimizer.name().to_owned(),
         seed: seed.0,
     };
-    let opened = child.ask("load the model", Request::Open(open), &Tensors::new()).await.user_error()?.answer;
-    let Answer::Opened(Opened { parameters, vocabulary, context, .. }) = opened else {
+    let opened =
+        child.ask("load the model", EngineRequest::Open(open), &MessageTensors::new()).await.user_error()?.answer;
+    let EngineAnswer::Opened(OpenedModel { parameters, vocabulary, context, .. }) = opened else {
         return Err(RunError::internal("PyTorch answered to the request for a model with something else"));
     };
     let context = file.context_tokens().map_or(context, |tokens| tokens.min(context));

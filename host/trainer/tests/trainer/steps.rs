@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{episode, segment, written};
-use gymkhana_engine::message::{Open, Request, Tensors as MessageTensors};
+use gymkhana_engine::message::{EngineRequest, MessageTensors, OpenModel};
 use gymkhana_learner::{Batch, Learner, imitated_sequences};
 use gymkhana_record::{Ending, EpisodeRecord, Fork, PolicyTurn, Sampled, Seed, Segment};
 use gymkhana_torch::{TorchChild, TorchDevice, TorchEngine, TorchSettings};
@@ -205,7 +205,7 @@ async fn steps_from_records_to_parameters_equal_those_of_pytorch() {
 /// Two steps of a case by the processes of PyTorch: the weights before and after them.
 async fn steps_of_torch(child: &Arc<TorchChild>, model: &Path, case: &Value, steps: &Value) -> (Tensors, Tensors) {
     let (settings, models) = settings(case, steps);
-    let open = Open {
+    let open = OpenModel {
         model: model.display().to_string(),
         state: None,
         reference: false,
@@ -215,7 +215,7 @@ async fn steps_of_torch(child: &Arc<TorchChild>, model: &Path, case: &Value, ste
         optimizer: "adamw".to_owned(),
         seed: 0,
     };
-    child.ask("load the model", Request::Open(open), &MessageTensors::new()).await.expect("a model");
+    child.ask("load the model", EngineRequest::Open(open), &MessageTensors::new()).await.expect("a model");
     let mut engine = TorchEngine::new(Arc::clone(child), 0, false, Handle::current());
     engine.begin_stage(models.reference).await.expect("a stage");
     let shown = case["demonstrations"]["records"].as_array();
