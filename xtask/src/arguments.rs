@@ -238,7 +238,7 @@ mod tests {
             parsed("test --reference tgi")
                 .unwrap_err()
                 .to_string()
-                .contains("programs, training, mcp, vllm, tinker, clients, traces, python, packages, endpoints")
+                .contains("programs, training, mcp, vllm, tinker, torch, clients, traces, python, packages, endpoints")
         );
         let first_run = |until, folder| Command::Measure(Measure::FirstRun { until, folder });
         assert_eq!(parsed("measure first-run").unwrap(), first_run(Until::Change, None));

@@ -109,7 +109,7 @@ mod tests {
         written.write(&folder, beside).expect("written");
         let read = ModelDescription::read(&folder).expect("whole");
         assert_eq!(read, written);
-        assert_eq!(read.config().expect("a family").vocab_size, 256);
+        assert_eq!(read.config().expect("a family").vocab_size, 264);
         assert!(!read.untied().config().expect("a family").tie_word_embeddings);
         // What was read is written again as it was.
         let again = root.path().join("again");
