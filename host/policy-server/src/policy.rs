@@ -68,7 +68,7 @@ pub struct ServerPolicy {
     version: AtomicU32,
     /// Whether this process pushed that version.
     pushed: AtomicBool,
-    /// TurnFailure of the last request, if it failed.
+    /// Failure of the last request, if it failed.
     last_failure: Mutex<Option<ServerFailure>>,
     context: usize,
     /// Folder or name of the model that the server was started with, if it reports it.
@@ -242,7 +242,7 @@ impl ServerPolicy {
         self.version.load(Ordering::Acquire)
     }
 
-    /// TurnFailure of the last request; `None` while the server answers.
+    /// Failure of the last request; `None` while the server answers.
     #[must_use]
     pub fn gave_up(&self) -> Option<ServerFailure> {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -367,7 +367,7 @@ impl ServerPolicy {
     }
 }
 
-/// TurnFailure of a request.
+/// Failure of a request.
 enum RequestError {
     Fault(JsonClientError),
     /// The server lacks a feature; the problem with a hint.
@@ -402,7 +402,7 @@ impl Policy for ServerPolicy {
     }
 }
 
-/// TurnFailure of a policy's request: of the request itself, or of the server.
+/// Failure of a policy's request: of the request itself, or of the server.
 pub(crate) enum TurnFailure {
     Request(PolicyError),
     Server(ServerFailure),

@@ -46,7 +46,7 @@ impl TorchPolicy {
         self.version.store(version + 1, Ordering::Release);
     }
 
-    /// RankFailure of the processes, if they are gone.
+    /// Failure of the processes, if they are gone.
     #[must_use]
     pub fn gave_up(&self) -> Option<ServerFailure> {
         self.child.ended().map(|ended| ServerFailure { text: ended.to_string(), may_recover: false })

@@ -26,14 +26,10 @@ const LAST: Duration = Duration::from_secs(10);
 /// Module of the processes.
 const MODULE: &str = "gymkhana_rl.torch";
 
-/// End of the processes.
-#[derive(Debug, Clone)]
-pub(crate) struct End(pub EngineEnd);
-
 /// Running processes. They are killed, with all that they started, when this is dropped.
 pub(crate) struct Processes {
     stop: Option<oneshot::Sender<()>>,
-    ended: watch::Receiver<Option<End>>,
+    ended: watch::Receiver<Option<EngineEnd>>,
 }
 
 impl Processes {
@@ -67,7 +63,7 @@ impl Processes {
     /// Waits for the processes' end, and returns its reason.
     pub async fn end(&mut self) -> EngineEnd {
         match self.ended.wait_for(Option::is_some).await.map(|end| end.clone()) {
-            Ok(Some(End(ended))) => ended,
+            Ok(Some(ended)) => ended,
             _ => EngineEnd { why: "its processes are gone".to_owned(), fix: fix("") },
         }
     }
@@ -82,7 +78,7 @@ impl Processes {
 
 /// The part of a reason with the processes' output.
 fn tail(why: &str) -> &str {
-    why.find("\n").map_or("", |from| &why[from..])
+    why.find('\n').map_or("", |from| &why[from..])
 }
 
 /// What belongs to the processes until their end.
@@ -95,7 +91,7 @@ struct Launched {
 
 impl Launched {
     /// Waits until the processes end, or are to be ended, and kills what is left of them.
-    async fn until_end(mut self, stopped: oneshot::Receiver<()>) -> End {
+    async fn until_end(mut self, stopped: oneshot::Receiver<()>) -> EngineEnd {
         let kept = self.child.id().and_then(|id| self.keeper.keep(id, self.folder.path()));
         let status = tokio::select! {
             status = self.child.wait() => Some(status),
@@ -104,7 +100,7 @@ impl Launched {
         drop(kept);
         let _ = within(Counterpart::Torch, LAST, self.child.wait()).await;
         let output = String::from_utf8_lossy(&self.output.take()).into_owned();
-        End(reason(status, first_failure(self.folder.path()), &output))
+        reason(status, first_failure(self.folder.path()), &output)
     }
 }
 

@@ -35,7 +35,7 @@ fn hello(ranks: u32) -> Value {
 enum Then {
     Answers(Value, MessageTensors),
     Refuses(&'static str),
-    /// Bytes that are no message.
+    /// Bytes that are not a message.
     Says(Vec<u8>),
     Leaves,
     IsSilent,

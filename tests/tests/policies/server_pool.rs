@@ -103,7 +103,7 @@ async fn conversations_stay_on_their_server_and_leave_one_that_does_not_answer()
     pair.play(&[1, 2, 3]).await;
     let third = pair.asked();
     assert_eq!(third[0].len(), 16);
-    assert_eq!(conversations(&third[1]).len(), 1, "it is asked by one conversation, and then no more: {third:?}");
+    assert_eq!(conversations(&third[1]).len(), 1, "it is asked by one conversation, and by none after it: {third:?}");
     assert!(pair.said("its turns are repeated elsewhere, and one other server samples"), "{:?}", pair.said);
     assert!(pair.pool.gave_up().is_none());
     pair.play(&[1, 2]).await;

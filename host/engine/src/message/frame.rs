@@ -23,7 +23,7 @@ pub enum Numbers {
     Doubles(Vec<f64>),
 }
 
-/// MessageTensors by their names.
+/// Tensors by their names.
 pub type MessageTensors = BTreeMap<String, Numbers>;
 
 /// Reason for which bytes cannot be read as a message.

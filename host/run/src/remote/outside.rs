@@ -225,9 +225,10 @@ impl<E: OutsideEngine> RemoteTrainer for Outside<E> {
                     Ok(text.and_then(|text| std::fs::write(&path, text)).map_err(failed)?)
                 })
             });
-            let full =
-                format!("the checkpoint `{}` cannot be written\nhint: free space, then use --resume", folder.display());
-            saved.await.map_err(|error| error.prefixed(full))
+            saved.await.map_err(|error| {
+                let error = error.prefixed(format!("the checkpoint `{}` cannot be written", folder.display()));
+                if error.hint().is_some() { error } else { error.with_hint("free space, then use --resume") }
+            })
         })
     }
 
